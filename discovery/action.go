@@ -7,35 +7,37 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Key identifies a message or a caller that waits. The caller of the Machine chooses it.
+// Key identifies a parked message or a waiting caller. The caller of the Machine chooses
+// it.
 type Key uint64
 
-// RequestID identifies a ping or a push. It is never reused. 0 means none.
+// RequestID identifies a ping or a push. No other request of the Machine gets the same ID.
+// 0 means none.
 type RequestID uint64
 
-// Action is something that the caller of the Machine must do. Its String is a line of a
-// trace. Actions must be performed in order. SendPing, SendPush and Release must not be
-// performed in the goroutine that runs the Machine.
+// Action is something that the caller of the Machine must do. Actions must be performed in
+// order. SendPing, SendPush and Release must not be performed in the goroutine that runs
+// the Machine. String returns a line for traces.
 type Action interface{ String() string }
 
-// SendPing sends a ping (discovery 6.2): a GET to portal 0 with a response tracker. Its end
-// must be reported by one call of PingReply, Failed or Refused, unless a Cancel comes
-// first.
+// SendPing requests a ping (discovery 6.2): a GET to portal 0 with a response tracker. The
+// caller must report its result by one call of PingReply, Failed or Refused, unless it
+// receives a Cancel for it first.
 type SendPing struct {
 	ID   RequestID
 	Peer PeerID
 	// To is the target. For a Multi-Rail peer, another NID of the peer may be used instead.
 	To lnet.NID
-	// Net, if not 0, is the net over which the ping must be sent, because it checks a
-	// router or finds out which of two peers has a NID.
+	// Net, if not 0, is the net over which the ping must be sent. It is set if the ping
+	// checks a router, or finds out which of two peers has a NID.
 	Net lnet.Net
-	// Size is the room for the reply, in bytes.
+	// Size is the size of the buffer for the reply, in bytes.
 	Size int
 }
 
-// SendPush sends a push (discovery 6.3): a PUT of the local ping info to portal 0, with an
-// ACK and a response tracker. Its end must be reported by one call of PushAcked, Failed or
-// Refused, unless a Cancel comes first.
+// SendPush requests a push (discovery 6.3): a PUT of the local ping info to portal 0, with
+// an ACK and a response tracker. The caller must report its result by one call of
+// PushAcked, Failed or Refused, unless it receives a Cancel for it first.
 type SendPush struct {
 	ID   RequestID
 	Peer PeerID
@@ -46,54 +48,56 @@ type SendPush struct {
 	Seq uint32
 }
 
-// Cancel ends a ping or push whose result is no longer needed. The node must unlink its MD.
-// A later call of PingReply, PushAcked, Failed or Refused for it does nothing.
+// Cancel ends the ping or push with this ID, whose result is no longer needed. The node
+// must unlink its MD. If PingReply, PushAcked, Failed or Refused is called for this ID
+// later, the call does nothing.
 type Cancel struct{ ID RequestID }
 
 // Attach reports that a NID now belongs to a peer.
 type Attach struct {
 	NID  lnet.NID
 	Peer PeerID
-	// From is the peer that the NID belonged to before. It keeps its credits and health. If
-	// From is 0, they start afresh.
+	// From is the peer that the NID belonged to before. The node must then keep the NID's
+	// credits and health. If From is 0, the NID is new.
 	From PeerID
 }
 
-// Detach reports that a NID no longer belongs to a peer. The node keeps its record until
-// its last message ends (discovery 7.8).
+// Detach reports that a NID no longer belongs to a peer. The node keeps its own record of
+// the NID until the last message to or from it has ended (discovery 7.8).
 type Detach struct {
 	NID  lnet.NID
 	Peer PeerID
 }
 
-// SetPrimary reports that primary NID of a peer changed.
+// SetPrimary reports that the primary NID of a peer has changed.
 type SetPrimary struct {
 	Peer     PeerID
 	Old, New lnet.NID
 }
 
-// ViewChanged holds the View of a peer that is new or has changed. It comes after the
-// Attach of each of the peer's NIDs.
+// ViewChanged holds the new View of a peer that was created or has changed. It comes after
+// the Attach actions for the peer's NIDs.
 type ViewChanged struct{ View *View }
 
 // Gone reports that a peer was removed. Its last View has no NIDs.
 type Gone struct{ View *View }
 
-// MarkStatus holds the status of a NID as its node reported it (discovery 7.3). If it
-// differs from the known status and is Down, it counts as one remote failure. If it is Up,
-// as before, and no message ever came from the NID, the NID gets full health.
+// MarkStatus holds the status of a NID that its own node reported (discovery 7.3). If the
+// status changes to down, it counts as one remote failure. If it is up and was up before,
+// and no message ever came from the NID, the NID gets full health.
 type MarkStatus struct {
 	NID    lnet.NID
 	Status lnet.NIStatus
 }
 
-// ForgetPreferred discards the preferred local NIDs that traffic has set for the peer's
-// NIDs, because the peer is Multi-Rail now (discovery 2.5).
+// ForgetPreferred discards the preferred local NIDs of the peer's NIDs that were set
+// because of arriving messages. They no longer apply, because the peer has become
+// Multi-Rail (discovery 2.5).
 type ForgetPreferred struct{ Peer PeerID }
 
-// Release releases parked messages. If Err is nil, they must be sent as if they were new,
-// to the peer that has the NID now. Otherwise they fail with Err (discovery 5.3). Each
-// parked key is released once.
+// Release ends the wait of parked messages. If Err is nil, they must be sent as if they
+// were new, to the peer that has the NID now. Otherwise they fail with Err (discovery
+// 5.3). Each key that was passed to Park appears in exactly one Release.
 type Release struct {
 	Keys []Key
 	Err  error
@@ -102,17 +106,19 @@ type Release struct {
 // Wake ends the wait of a caller of Discover, ForceDiscover or PrimaryNID.
 type Wake struct {
 	Waiter Key
-	// NID is the NID in the call. Primary is the primary NID of the peer that has it now,
-	// or NID if Err is not nil.
+	// NID is the NID that the caller passed. Primary is the primary NID of the peer that has
+	// this NID now. If Err is not nil, Primary is NID.
 	NID, Primary lnet.NID
 	Err          error
 }
 
-// EnlargePush requests room for received pushes of at least Size bytes (discovery 4.6).
+// EnlargePush requests that the buffers for arriving pushes have at least Size bytes
+// (discovery 4.6).
 type EnlargePush struct{ Size int }
 
-// GatewayInfo holds the ping info of a gateway, for lnet-core 8.3. It comes after the
-// MarkStatus of its NIDs.
+// GatewayInfo holds the ping info of a gateway, from which the node determines the state
+// of its routes (lnet-core 8.3). It comes after the MarkStatus actions for the gateway's
+// NIDs.
 type GatewayInfo struct {
 	Peer PeerID
 	// Info must not be modified.
@@ -120,21 +126,22 @@ type GatewayInfo struct {
 }
 
 // GatewayChecked reports that a round with a gateway has ended. If Err is not nil, the
-// gateway is dead, and all its NIDs and routes are down (discovery 6.8).
+// gateway does not answer, and the node must treat all its NIDs and routes as down
+// (discovery 6.8).
 type GatewayChecked struct {
 	Peer PeerID
 	Err  error
 }
 
-// MoveRoutes reports that routes through the NID From, which was removed or belongs to
-// another peer now, must lead through To, a NID of Peer. Routes that are then duplicates
+// MoveRoutes reports that routes through the NID From must lead through To, a NID of Peer,
+// because From was removed or belongs to another peer now. Routes that become duplicates
 // are removed by the rules of lnet-core 8.1.
 type MoveRoutes struct {
 	From, To lnet.NID
 	Peer     PeerID
 }
 
-// Log is a message for administrators.
+// Log is a log line for administrators.
 type Log struct {
 	// Warn distinguishes a warning from information.
 	Warn bool
@@ -142,8 +149,9 @@ type Log struct {
 	Peer lnet.NID
 	// Text is one of a fixed set of texts.
 	Text string
-	// NIDs and Err are the subject of the message. If there are no NIDs, it is the peer
-	// itself. Others is the number of further NIDs that are not listed.
+	// NIDs are the NIDs that the line is about. If there are none, the line is about the peer
+	// as a whole. Others is the number of further NIDs, which are not listed. Err is the
+	// reason, if there is one.
 	NIDs   []lnet.NID
 	Others int
 	Err    error

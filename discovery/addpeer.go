@@ -8,10 +8,10 @@ import (
 )
 
 // AddPeer records that one node has all these NIDs, on behalf of an upper layer (discovery
-// 7.6). The first usable NID becomes the reference, which AddPeer returns. With lock, the
-// reference remains the primary NID whatever the node reports, and the peers of the other
-// NIDs are merged into its peer. If AddPeer sets no reference, it returns ErrNoPeer, or the
-// error for the last NID that it tried.
+// 7.6). The first usable NID identifies the node; AddPeer returns it as the reference. If
+// lock is true, the reference remains the primary NID whatever the node reports, and the
+// peers of the other NIDs are merged into the peer of the reference. If no NID can be the
+// reference, AddPeer returns ErrNoPeer, or the error for the last NID that it tried.
 func (m *Machine) AddPeer(now time.Duration, nids []lnet.NID, lock bool) (lnet.NID, error) {
 	m.beginEvent(now)
 	defer m.endEvent()
@@ -36,7 +36,7 @@ func (m *Machine) AddPeer(now time.Duration, nids []lnet.NID, lock bool) (lnet.N
 				reference = lnet.NID{}
 			}
 		case m.local.Mode.passive():
-			_, _ = m.createConfigured(nid, first) // if another peer has the NID, it keeps it
+			_, _ = m.createConfigured(nid, first) // a NID that belongs to another peer stays there
 		default:
 			m.addAlias(nid, reference, flags, lock)
 		}
@@ -61,9 +61,9 @@ func (m *Machine) addReference(nid lnet.NID, s State) (lnet.NID, error) {
 	return nid, peerError("add", nid, nid, err)
 }
 
-// addAlias starts discovery of a NID that is said to belong to the peer of reference. With
-// lock, its first reply merges its peer into that one. A NID that already belongs to that
-// peer is left alone.
+// addAlias starts discovery of nid, which is said to belong to the same node as reference.
+// If lock is true, the first reply from nid merges its peer into the peer of reference.
+// addAlias does nothing if nid already belongs to that peer.
 func (m *Machine) addAlias(nid, reference lnet.NID, s State, lock bool) {
 	to := m.nis[reference]
 	if i := m.nis[nid]; i != nil && to != nil && i.peer == to.peer {

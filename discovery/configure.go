@@ -8,7 +8,7 @@ import (
 
 // ConfigureOptions are options for a peer that an administrator configures.
 type ConfigureOptions struct {
-	// SingleRail means that the peer is not Multi-Rail, and has at most one NID per net.
+	// SingleRail means that the peer is not Multi-Rail, and so has at most one NID per net.
 	SingleRail bool
 	// Lock means that the primary NID is locked.
 	Lock bool
@@ -25,10 +25,11 @@ func (o ConfigureOptions) state() State {
 	return s
 }
 
-// Configure creates a peer for an administrator, or adds NIDs to it. If it returns an
-// error, it has changed nothing (discovery 7.7). A peer that was created by traffic or
-// discovery is replaced. The error is a *PeerError with ErrInvalid, ErrExists, ErrLocked,
-// ErrPermission, ErrBusy (for a gateway) or ErrNotUnique.
+// Configure creates a peer with these NIDs for an administrator, or adds the NIDs to it
+// (discovery 7.7). A peer with this primary NID that was not configured before is
+// replaced. If Configure returns an error, it has changed nothing. The error is a
+// *PeerError with ErrInvalid, ErrExists, ErrLocked, ErrPermission, ErrBusy (the peer is a
+// gateway) or ErrNotUnique.
 func (m *Machine) Configure(now time.Duration, primary lnet.NID, others []lnet.NID, o ConfigureOptions) error {
 	m.beginEvent(now)
 	defer m.endEvent()
@@ -42,7 +43,8 @@ func (m *Machine) Configure(now time.Duration, primary lnet.NID, others []lnet.N
 	return nil
 }
 
-// checkConfigure returns the NID for which Configure must fail, and the error.
+// checkConfigure returns an error if Configure must fail, and the NID that causes the
+// error.
 func (m *Machine) checkConfigure(primary lnet.NID, others []lnet.NID, o ConfigureOptions) (lnet.NID, error) {
 	if m.stopped {
 		return primary, ErrClosed
@@ -55,7 +57,7 @@ func (m *Machine) checkConfigure(primary lnet.NID, others []lnet.NID, o Configur
 		return primary, err
 	}
 	if p == nil || !p.state.Has(Configured) {
-		p = &peer{primary: primary, nis: []*ni{{nid: primary}}, state: o.state()} // as make will create it
+		p = &peer{primary: primary, nis: []*ni{{nid: primary}}, state: o.state()} // as createConfigured will create it
 	}
 	nets := map[lnet.Net]lnet.NID{primary.Net(): primary}
 	for _, nid := range others {
@@ -76,8 +78,9 @@ func (m *Machine) checkConfigure(primary lnet.NID, others []lnet.NID, o Configur
 	return lnet.NID{}, nil
 }
 
-// checkMake checks the rules for a peer that already exists (discovery 7.6, 7.7). It
-// returns the peer that has the NID, if any. AddPeer ignores ErrExists and ErrLocked.
+// checkMake returns an error if createConfigured must not replace or reuse the existing
+// peer that has the NID (discovery 7.6, 7.7). It also returns that peer, or nil if no peer
+// has the NID. AddPeer ignores ErrExists and ErrLocked.
 func (m *Machine) checkMake(nid lnet.NID, s State) (*peer, error) {
 	i := m.nis[nid]
 	if i == nil {
@@ -103,8 +106,9 @@ func (m *Machine) checkMake(nid lnet.NID, s State) (*peer, error) {
 	return p, nil
 }
 
-// createConfigured creates a peer with these flags, and replaces one that has the NID (discovery 7.6).
-// It returns the peer that has the NID afterwards.
+// createConfigured creates a peer with the NID and the flags s. An existing peer that has
+// the NID is replaced, unless it was configured (discovery 7.6). createConfigured returns
+// the peer that has the NID afterwards.
 func (m *Machine) createConfigured(nid lnet.NID, s State) (*peer, error) {
 	p, err := m.checkMake(nid, s)
 	switch {
@@ -144,9 +148,10 @@ func (m *Machine) AddNID(now time.Duration, primary, nid lnet.NID, o ConfigureOp
 	return peerError("add to", primary, nid, err)
 }
 
-// Delete deletes a peer (discovery 7.7). If the primary NID is locked, the peer keeps that
-// NID and is discovered again. The error is a *PeerError with ErrNotFound, ErrNotPrimary or
-// ErrBusy (for a gateway).
+// Delete deletes the peer with the primary NID (discovery 7.7). If the primary NID is
+// locked, the peer is kept with only that NID, and the next message to it discovers it
+// again. The error is a *PeerError with ErrNotFound, ErrNotPrimary or ErrBusy (the peer is
+// a gateway).
 func (m *Machine) Delete(now time.Duration, primary lnet.NID) error {
 	return m.deletePeer(now, primary, func(p *peer) {
 		if !p.state.Has(LockPrimary) {
@@ -162,7 +167,7 @@ func (m *Machine) Delete(now time.Duration, primary lnet.NID) error {
 	})
 }
 
-// ForceDelete is like Delete, but also deletes a peer with a locked primary NID.
+// ForceDelete is like Delete, but also deletes a peer whose primary NID is locked.
 func (m *Machine) ForceDelete(now time.Duration, primary lnet.NID) error {
 	return m.deletePeer(now, primary, m.destroy)
 }
@@ -181,7 +186,8 @@ func (m *Machine) deletePeer(now time.Duration, primary lnet.NID, how func(*peer
 	return peerError("delete", primary, primary, err)
 }
 
-// findPrimary returns the peer with the primary NID.
+// findPrimary returns the peer with this primary NID. It returns ErrNotPrimary if primary
+// is another NID of a peer, and ErrNotFound if no peer has it.
 func (m *Machine) findPrimary(primary lnet.NID) (*peer, error) {
 	i := m.nis[primary]
 	switch {
@@ -212,12 +218,13 @@ func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	return peerError("delete from", primary, nid, err)
 }
 
-// settableFlags are the flags that SetState changes: those that describe a peer, and not the
-// work in progress for it.
+// settableFlags are the flags that SetState can change. They describe the peer; all others
+// describe work in progress.
 const settableFlags = MultiRail | Configured | Discovered | NIDsUpToDate | LockPrimary
 
-// SetState sets the settable flags of the peer that has the NID to those of s, for tests
-// (lnetctl 4.11). It returns ErrNotFound if no peer has the NID.
+// SetState sets the settable flags of the peer that has the NID to their values in s, for
+// tests (lnetctl 4.11). Other flags in s are ignored. It returns ErrNotFound if no peer
+// has the NID.
 func (m *Machine) SetState(now time.Duration, nid lnet.NID, s State) error {
 	m.beginEvent(now)
 	defer m.endEvent()

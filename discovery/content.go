@@ -7,33 +7,34 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Content is the decoded ping info of a reply or a push. The Machine keeps it. The caller
-// must not modify it afterwards.
+// Content is the decoded ping info of a reply or a push. The Machine keeps it, so the
+// caller must not modify it after passing it.
 type Content struct {
-	// Info is the part that could be decoded.
+	// Info is the part of the ping info that could be decoded.
 	Info lnet.PingInfo
-	// Size is the size of the whole ping info in bytes, as far as the received part
-	// determines it.
+	// Size is the size of the whole ping info in bytes. It is a minimum if the received part
+	// does not show the size.
 	Size int
-	// Short reports that the room was too small.
+	// Short reports that the buffer was too small, so that Info is incomplete.
 	Short bool
-	// Cut reports that the sender's message was longer than the room. For a push this is as
-	// bad as Short (discovery 6.7), although only metadata may be missing.
+	// Cut reports that the message was longer than the buffer. For a push the content is then
+	// as unusable as if Short were set (discovery 6.7), although perhaps only metadata is
+	// missing.
 	Cut bool
-	// Err is the reason why the content is invalid. It is nil if the content is valid, or
-	// could be with more room.
+	// Err is the reason why the content is invalid. It is nil if the content is valid, or is
+	// only incomplete because the buffer was too small.
 	Err error
 
-	pingTime uint64 // when the ping that it answers left; 0 for a push
-	hash     uint64 // the digest
+	pingTime uint64 // Machine.clock when the ping that it answers was sent; 0 for a push
+	hash     uint64 // hash of the NIDs; see digest
 }
 
 var errWrongSize = errors.New("shorter than its header says")
 
-// Read decodes ping info that has arrived. cut means that the message was, or may have
-// been, longer than b: the sender of a push announced more, or a ping reply filled the
-// room. interfacesMax is the maximum number of entries (discovery 4.2). Read may be called
-// from any goroutine.
+// Read decodes ping info that has arrived in b. cut means that the message was, or may
+// have been, longer than b: the sender of a push announced more bytes, or the reply to a
+// ping filled its buffer. interfacesMax is the maximum number of entries (discovery 4.2).
+// Read may be called from any goroutine.
 func Read(b []byte, cut bool, interfacesMax int) Content {
 	info, err := lnet.DecodePingInfo(b, interfacesMax)
 	c := Content{Info: info, Cut: cut}

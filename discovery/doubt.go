@@ -1,29 +1,29 @@
 package discovery
 
-// A peer is in doubt if messages about it contradict each other. Then some were reordered
-// on their way, or come from an earlier incarnation of the node. Only the reply to a ping
-// that left after the contradiction was found ends the doubt (decisions 19). A failed ping
-// does not, and neither does a merge: a peer that takes over the NIDs or the data of a peer
-// in doubt is itself in doubt.
+// A peer is in doubt if messages about it contradict each other. Some of these messages
+// were then reordered on their way, or come from an earlier incarnation of the node. Only
+// the reply to a ping that was sent after the contradiction was found ends the doubt
+// (decisions 19). A failed ping does not end it. A merge does not end it either: a peer
+// that takes over the NIDs or the data of a peer in doubt is itself in doubt.
 
-// markInDoubt puts a peer in doubt. The peer's next round pings it.
+// markInDoubt puts a peer in doubt. The next round with the peer therefore pings it.
 func (m *Machine) markInDoubt(p *peer) {
 	m.clock++
 	p.doubtAt = m.clock
 	m.set(p, ForcePing)
 }
 
-// endDoubt ends the doubt about a peer if the ping that was answered left after the doubt
-// began.
+// endDoubt ends the doubt about a peer after a reply, if the ping was sent after the doubt
+// began. asked is the Machine.clock at which the ping was sent.
 func (p *peer) endDoubt(asked uint64) {
 	if asked > p.doubtAt {
 		p.doubtAt = 0
 	}
 }
 
-// repingInDoubt puts a peer in doubt because messages contradict each other. If the peer was
-// already pinged often enough in this round, it returns false, so that the latest message
-// is accepted.
+// repingInDoubt puts a peer in doubt because messages contradict each other, so that it is
+// pinged again. It returns false and does nothing if the peer was pinged too often in this
+// round; the caller then accepts the latest message.
 func (m *Machine) repingInDoubt(p *peer) bool {
 	if p.repingLimitReached() {
 		return false
@@ -32,18 +32,20 @@ func (m *Machine) repingInDoubt(p *peer) bool {
 	return true
 }
 
-// repingLimitReached reports whether a peer was pinged so often in its round that contradictions
-// are ignored. Two nodes may claim the same NID forever.
+// repingLimitReached reports whether the peer was pinged so often in the current round
+// that contradictions are ignored. Without this limit, two nodes that claim the same NID
+// would be pinged forever.
 func (p *peer) repingLimitReached() bool {
 	return p.state.Has(Discovering) && p.work.repingCount >= repingsMax
 }
 
-// claimInDoubt reports whether the claim in data c of p to NID i of another peer must wait,
-// because the data of the other peer may be newer. A reply is newer than everything that
-// arrived before its ping left. It is unknown when a push was written. In this case claimInDoubt
-// puts both peers in doubt. p pings the node that has the NID, whose reply is newer than
-// all existing data. The other peer is pinged before the next message to it, since p may
-// not be able to reach it.
+// claimInDoubt reports whether it is unclear if NID i belongs to p, as the data c of p
+// claims, or still to its present peer x. It is clear if c is the reply to a ping that was
+// sent after the data of x had arrived, because the reply is then newer. In all other
+// cases, and for a push, it is unknown which data is newer. claimInDoubt then puts both
+// peers in doubt, and the claim has no effect yet. The round with p pings the claimed NID,
+// and the reply is newer than all existing data. x is pinged before the next message to
+// it, because p's node may not be able to reach it.
 func (m *Machine) claimInDoubt(p *peer, c *Content, i *ni) bool {
 	x := i.peer
 	agree := x.newestSeq == c.Info.Seq && x.newestDigest == c.hash
@@ -62,8 +64,8 @@ func (m *Machine) claimInDoubt(p *peer, c *Content, i *ni) bool {
 	return true
 }
 
-// checkClaims checks the NIDs of other peers in the data c of p for doubt, without merging
-// them.
+// checkClaims calls claimInDoubt for all NIDs in the data c of p that belong to other
+// peers, without merging them.
 func (m *Machine) checkClaims(p *peer, c *Content) {
 	for k := range c.Info.NIs {
 		if i := m.nis[c.Info.NIs[k].NID]; i != nil && i.peer != p {
@@ -72,9 +74,10 @@ func (m *Machine) checkClaims(p *peer, c *Content) {
 	}
 }
 
-// inheritDoubt passes the doubt of x on to p. According to the data c, both are the same node.
-// If x is in doubt, so is p, unless c is newer than that doubt. If a new incarnation of x
-// began after the last push reached p, that push no longer counts.
+// inheritDoubt passes the doubt about x on to p, because both are the same node according
+// to the data c. p is then in doubt if x is, unless c is newer than the doubt. If a new
+// incarnation of x began after the last push reached p, that push is discarded, because
+// the new incarnation does not have it.
 func (m *Machine) inheritDoubt(p, x *peer, c *Content) {
 	if x.doubtAt > p.doubtAt && x.doubtAt > c.pingTime && !p.repingLimitReached() {
 		p.doubtAt = x.doubtAt

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Errors of operations that are rejected and of rounds that fail. The errno in parentheses
-// is the one that LNet uses (discovery 7.4, 7.5, 7.7, 7.8).
+// Errors of operations that are rejected, and of rounds that fail. In parentheses is the
+// errno that LNet uses (discovery 7.4, 7.5, 7.7, 7.8).
 var (
 	// ErrInvalid means that the NID cannot belong to a peer (EINVAL).
 	ErrInvalid = errors.New("not a NID that a peer can have")
@@ -22,7 +22,7 @@ var (
 	// ErrExists means that the peer already exists, or that the NID belongs to another
 	// configured peer (EEXIST).
 	ErrExists = errors.New("already exists")
-	// ErrLocked means that the NID belongs to a peer with another primary NID, which is
+	// ErrLocked means that the NID belongs to a peer whose primary NID is another one and is
 	// locked (EALREADY).
 	ErrLocked = errors.New("belongs to a peer with another primary NID, which is locked")
 	// ErrOtherPeer means that the NID belongs to another peer (ECHILD).
@@ -30,25 +30,25 @@ var (
 	// ErrBusy means that routes lead through the peer, or that the peer has NIDs other than
 	// its primary NID (EBUSY).
 	ErrBusy = errors.New("it is used by routes, or is the primary NID of a peer with other NIDs")
-	// ErrNotUnique means that a peer that is not Multi-Rail already has a NID on the net
-	// (ENOTUNIQ).
+	// ErrNotUnique means that the peer, which is not Multi-Rail, already has another NID on
+	// the net (ENOTUNIQ).
 	ErrNotUnique = errors.New("has another NID on this net")
 	// ErrNoPeer means that no peer can have the NID (ENETRESET).
 	ErrNoPeer = errors.New("no peer can have this NID")
 	// ErrPingFailed means that the last ping failed (EHOSTUNREACH).
 	ErrPingFailed = errors.New("ping failed")
-	// ErrUnderWay means that a round is in progress (EALREADY).
+	// ErrUnderWay means that a round with the peer is in progress (EALREADY).
 	ErrUnderWay = errors.New("discovery is in progress")
-	// ErrAgain means that a round was started (EAGAIN).
+	// ErrAgain means that a round with the peer was started (EAGAIN).
 	ErrAgain = errors.New("discovery was started; try again when it has finished")
 	// ErrClosed means that discovery is stopped (ESHUTDOWN).
 	ErrClosed = errors.New("discovery is stopped")
 	// ErrCanceled means that discovery was stopped while a message waited
 	// (ECANCELED).
 	ErrCanceled = errors.New("canceled while waiting for discovery")
-	// ErrTimedOut means that no response came in time (ETIMEDOUT).
+	// ErrTimedOut means that no response arrived in time (ETIMEDOUT).
 	ErrTimedOut = errors.New("timed out waiting for the answer")
-	// ErrLost means that the connection was lost over which the response would have come
+	// ErrLost means that the connection over which the response was expected was lost
 	// (EHOSTUNREACH).
 	ErrLost = errors.New("the connection was lost before the answer arrived")
 	// ErrBadInfo means that a peer repeatedly sent unusable ping info (EPROTO).
@@ -57,13 +57,13 @@ var (
 	ErrFull = errors.New("there are too many NIDs of unconfigured peers")
 )
 
-// PeerError reports the operation that was rejected and its peer.
+// PeerError reports which operation on which peer was rejected, and why.
 type PeerError struct {
 	// Op is the operation, such as "add" or "delete".
 	Op string
-	// Peer is the primary NID in the call.
+	// Peer is the primary NID that the caller passed.
 	Peer lnet.NID
-	// NID is the NID in question, or zero if it is Peer.
+	// NID is the NID that caused the error, or zero if that is Peer.
 	NID lnet.NID
 	// Err is one of the errors above.
 	Err error

@@ -7,20 +7,21 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Hold is the reason why a peer must not be forgotten.
+// Hold says whether a peer may be forgotten, and if not, why.
 type Hold uint8
 
 // Values of Hold.
 const (
-	// Free means that everything known about the peer can be learned again. A ping or push
-	// to it may be under way, if no message and no caller waits for its end. Otherwise a
-	// peer that never answers would be kept longer than one that does.
+	// Free means that the peer may be forgotten, because everything known about it can be
+	// learned again. A ping or push to it may be under way, if no message and no caller waits
+	// for the result. If a ping prevented this, a peer that never answers would be kept
+	// longer than one that does.
 	Free Hold = iota
 	// Busy means that the peer is being processed, or that a message or a caller waits for
 	// it.
 	Busy
-	// Named means that an administrator configured the peer, that an upper layer locked its
-	// primary NID or specified its peer, that a route leads through it, or that it is 0@lo.
+	// Named means that an administrator configured the peer, that an upper layer named it in
+	// AddPeer, that a route leads through it, or that it is 0@lo.
 	Named
 )
 
@@ -39,8 +40,8 @@ func (p *peer) hold() Hold {
 	return Free
 }
 
-// Holds yields the View and the Hold of each peer, oldest first. The Machine must not be
-// used during the iteration.
+// Holds yields the View and the Hold of each peer, oldest first. The caller must not use
+// the Machine during the iteration.
 func (m *Machine) Holds() iter.Seq2[*View, Hold] {
 	return func(yield func(*View, Hold) bool) {
 		for p := m.first; p != nil; p = p.next {
@@ -51,8 +52,8 @@ func (m *Machine) Holds() iter.Seq2[*View, Hold] {
 	}
 }
 
-// Forget removes the peer that has the NID if it is Free. It reports whether the peer was
-// removed. The next message to or from one of its NIDs creates a new peer.
+// Forget removes the peer that has the NID if its Hold is Free, and reports whether it
+// did. The next message to or from one of the peer's NIDs creates a new peer.
 func (m *Machine) Forget(now time.Duration, nid lnet.NID) bool {
 	m.beginEvent(now)
 	defer m.endEvent()
@@ -64,8 +65,8 @@ func (m *Machine) Forget(now time.Duration, nid lnet.NID) bool {
 	return true
 }
 
-// Missed reports to the Machine that a push from the NID was discarded. The next message to
-// the peer waits for a round with a ping. Until then nothing is sent.
+// Missed reports to the Machine that a push from the NID was discarded. The next message
+// to the peer therefore waits for a round with a ping. Missed itself starts no round.
 func (m *Machine) Missed(now time.Duration, nid lnet.NID) {
 	m.beginEvent(now)
 	if i := m.nis[nid]; i != nil {

@@ -13,8 +13,8 @@ const (
 )
 
 // checkAdd returns an error if the NID cannot be added to p (discovery 7.4). owner is the
-// current record of the NID, or nil. claimed means that the NID stays with another peer
-// that has locked it, which is not an error.
+// current record of the NID, or nil. claimed means that another peer has the NID as its
+// locked primary NID; the NID then stays with that peer, which is not an error.
 func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who origin) (owner *ni, claimed bool, err error) {
 	owner = m.nis[nid]
 	switch {
@@ -36,8 +36,8 @@ func (m *Machine) checkAdd(p *peer, nid lnet.NID, multiRail bool, who origin) (o
 	return owner, false, nil
 }
 
-// add adds a NID to p and removes it from the peer that has it (discovery 7.4). A peer that
-// loses its primary NID this way is removed.
+// add adds a NID to p and removes it from the peer that has it (discovery 7.4). If it is
+// the primary NID of that peer, the whole peer is removed.
 func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who origin) error {
 	owner, claimed, err := m.checkAdd(p, nid, multiRail, who)
 	if err != nil {
@@ -62,7 +62,8 @@ func (m *Machine) add(p *peer, nid lnet.NID, multiRail bool, who origin) error {
 	return nil
 }
 
-// move moves a NID, with its record in the node, to p from a peer that has other NIDs too.
+// move moves the NID i to p from a peer that keeps other NIDs. The node's record of the
+// NID, with credits and health, stays the same.
 func (m *Machine) move(p *peer, i *ni) {
 	x := i.peer
 	x.remove(i)
@@ -78,8 +79,8 @@ func (m *Machine) move(p *peer, i *ni) {
 	}
 }
 
-// absorb removes x and gives p its primary NID. If both primary NIDs are locked, the
-// older lock determines the primary NID of p.
+// absorb removes the peer x and adds its primary NID to p. If x's primary NID is locked,
+// it becomes the primary NID of p, unless that of p was locked earlier.
 func (m *Machine) absorb(p, x *peer) {
 	nid := x.primary
 	gateways := x.gateways()
@@ -101,7 +102,7 @@ func (m *Machine) absorb(p, x *peer) {
 	}
 }
 
-// rename makes a NID of the peer its primary NID.
+// rename makes nid, which the peer has, its primary NID.
 func (m *Machine) rename(p *peer, nid lnet.NID) {
 	if p.primary == nid {
 		return
@@ -112,8 +113,9 @@ func (m *Machine) rename(p *peer, nid lnet.NID) {
 	m.changedNIDs(p)
 }
 
-// setPrimary makes a NID the primary NID of the peer, unless that is locked (discovery
-// 7.4). The peer need not have the NID before. If setPrimary fails, nothing changes.
+// setPrimary makes nid the primary NID of the peer, and adds it if necessary (discovery
+// 7.4). A locked or configured primary NID is kept. If setPrimary returns an error,
+// nothing has changed.
 func (m *Machine) setPrimary(p *peer, nid lnet.NID) error {
 	err := m.add(p, nid, p.state.Has(MultiRail), fromPeer)
 	fixed := p.state.Has(LockPrimary | Configured)
@@ -126,15 +128,15 @@ func (m *Machine) setPrimary(p *peer, nid lnet.NID) error {
 	return err
 }
 
-// drop determines what happens if a primary NID is to be removed.
+// drop says what remove does with a primary NID.
 type drop uint8
 
 const (
-	keepPrimary drop = iota // reject if the peer has other NIDs
-	nextPrimary             // another NID becomes the primary NID, as for gateways
+	keepPrimary drop = iota // fail if the peer has other NIDs
+	nextPrimary             // make another NID the primary NID; used for gateways
 )
 
-// remove removes a NID from p (discovery 7.8). Removing the last NID removes the peer.
+// remove removes a NID from p (discovery 7.8). If it is the last one, p is removed.
 func (m *Machine) remove(p *peer, nid lnet.NID, d drop, who origin) error {
 	i := m.nis[nid]
 	switch {

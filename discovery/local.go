@@ -6,19 +6,19 @@ type Mode uint8
 const (
 	// On merges the ping info of peers.
 	On Mode = iota
-	// Off pings a peer once before the first message to it. It uses only two parts of the
-	// reply: the status of NIDs, and whether the peer supports discovery.
+	// Off pings a peer once before the first message to it. Only two parts of the reply are
+	// used: the status of NIDs, and whether the peer supports discovery.
 	Off
-	// Verify runs the protocol and appears as On to peers, but does not change any peer. It
-	// logs differences between the ping info of a peer and what is known. A peer is
-	// Multi-Rail, and so gets pushes, only if it was configured as such.
+	// Verify pings and pushes as On does, so peers see no difference, but does not change any
+	// peer. It logs how the ping info of a peer differs from what is known. A peer is
+	// Multi-Rail, and so receives pushes, only if it was configured as Multi-Rail.
 	Verify
-	// Static is the Off of the Multi-Rail design: no peer is pinged, and a peer that is not
-	// configured has only the NID that a message is for.
+	// Static corresponds to the mode "off" of the Multi-Rail design: no peer is pinged, and a
+	// peer that is not configured has only the NID that a message is for.
 	Static
 )
 
-// passive reports whether the mode does not merge peers.
+// passive reports whether the mode ignores the NIDs in ping info.
 func (m Mode) passive() bool { return m == Off || m == Static }
 
 // String returns "on", "off", "verify" or "static".
@@ -36,8 +36,9 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// Local is the state of this node to which Views are compared. It is the same for all
-// peers, so that a change needs no new Views. It is immutable; the node replaces it.
+// Local is the part of this node's state with which a View is compared, to find out
+// whether a peer is up to date. It is the same for all peers, so that a change needs no
+// new Views. It is immutable; to change something, the node replaces it.
 type Local struct {
 	// Mode is the mode of this node.
 	Mode Mode
@@ -53,8 +54,8 @@ func (s State) disabled(l Local) bool {
 // needsPing reports whether the peer must be pinged (discovery 3).
 func (s State) needsPing() bool { return s.Has(ForcePing) || !s.Has(NIDsUpToDate) }
 
-// needsPush reports whether the peer must get a push (discovery 3). acked is the sequence
-// number of the local ping info that the peer has.
+// needsPush reports whether a push must be sent to the peer (discovery 3). acked is the
+// sequence number of the local ping info that the peer has.
 func (s State) needsPush(l Local, acked uint32) bool {
 	if !s.Has(MultiRail) || s.Has(MarkDeleted|PushSent) {
 		return false
@@ -62,13 +63,13 @@ func (s State) needsPush(l Local, acked uint32) bool {
 	return s.Has(ForcePush) || !s.Has(NoDiscovery) && !l.Mode.passive() && acked < l.Seq
 }
 
-// upToDate reports whether discovery of the peer is complete (discovery 3). A push under
-// way is not enough, because another may have to follow.
+// upToDate reports whether discovery of the peer is complete (discovery 3). A peer with a
+// push under way is not up to date, because another push may have to follow.
 func (s State) upToDate(l Local, acked uint32) bool {
 	const done = Discovered | NIDsUpToDate
 	return s&done == done && !s.Has(Discovering|ForcePing|Rediscover) && (!s.Has(ForcePush) || s.Has(PushSent)) &&
 		!s.needsPush(l, acked)
 }
 
-// known reports whether everything about the peer is known.
+// known reports whether this node has the current NIDs of the peer.
 func (s State) known() bool { return s.Has(NIDsUpToDate) && !s.Has(ForcePing|DataPresent|MarkDeletion) }

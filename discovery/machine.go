@@ -9,8 +9,8 @@ import (
 
 // Limits of one call of Step.
 const (
-	mergeChunk   = 64  // NIDs of one peer's data
-	sweepChunk   = 64  // peers looked at
+	mergeChunk   = 64  // NIDs merged from one peer's ping info
+	sweepChunk   = 64  // peers visited by a sweep, or by timers
 	releaseChunk = 256 // messages released
 )
 
@@ -19,10 +19,9 @@ const (
 	// repingsMax is the maximum number of pings in one round after the first (decisions 19,
 	// quirk of discovery 6.4).
 	repingsMax = 4
-	// A failed round is retried after firstRetry, 2*firstRetry and so on, retries times.
-	// The count starts again after a successful round, a Discover, a change of the local
-	// ping info, or a call of Heard. A message does not reset the count, but begins a
-	// round.
+	// A failed round is retried after firstRetry, 2*firstRetry and so on, retries times in
+	// total. The count starts again after a successful round, a Discover, a NoteAlive, or a
+	// change of the local ping info. A message begins a round without resetting the count.
 	firstRetry = 2 * time.Second
 	retries    = 8
 )
@@ -30,19 +29,19 @@ const (
 // Config is the configuration of a Machine.
 type Config struct {
 	Local
-	// Nets are the nets that this node has NIs on.
+	// Nets are the nets on which this node has NIs.
 	Nets []lnet.Net
-	// ResponseTimeout limits the wait for the end of a ping or push, in case that the
-	// node's response trackers miss it. 0 means no limit.
+	// ResponseTimeout is the time after which a ping or push fails if no result was reported,
+	// in case that the node's response trackers miss it. 0 means no limit.
 	ResponseTimeout time.Duration
-	// Full, if not nil, reports whether no further NID may be added to the peer with a
-	// primary NID because of the peer's ping info. The Machine calls it while it works, so
-	// Full must not use the Machine.
+	// Full, if not nil, reports whether ping info must not add further NIDs to the peer with
+	// this primary NID, because the limit on NIDs is reached. The Machine calls it during its
+	// own calls, so Full must not use the Machine.
 	Full func(primary lnet.NID) bool
 }
 
-// Machine is the state of discovery. It must be used by one goroutine at a time. The times
-// passed to it never decrease. The zero Machine is not usable; call New.
+// Machine is the state machine of discovery. Only one goroutine may use it at a time. The
+// times passed to it must not decrease. The zero Machine is not usable; call New.
 type Machine struct {
 	local   Local
 	nets    map[lnet.Net]struct{}
@@ -50,7 +49,7 @@ type Machine struct {
 	full    func(primary lnet.NID) bool
 	stopped bool
 	now     time.Duration
-	clock   uint64 // counts the pings that left and the news that arrived
+	clock   uint64 // orders events: incremented when a ping or push is sent, data about a peer arrives, or a doubt or restart is found
 
 	nis         map[lnet.NID]*ni
 	first, last *peer // all peers, by age
@@ -63,7 +62,7 @@ type Machine struct {
 	timers        timers
 	sweeps        []*sweep
 	released      []Release // to be returned by Actions
-	orphanWaiters []waiter  // whose peers were removed
+	orphanWaiters []waiter  // waiters of peers that were removed
 	changedPeers  []*peer
 	gatewayInfos  []GatewayInfo
 	wakes         []Wake
@@ -98,7 +97,8 @@ func (m *Machine) isLocal(n lnet.Net) bool {
 	return ok
 }
 
-// beginEvent and endEvent enclose the handling of each event. endEvent publishes the changes.
+// beginEvent and endEvent enclose the handling of each event. endEvent emits the actions
+// that follow from the changes.
 func (m *Machine) beginEvent(now time.Duration) { m.now = max(m.now, now) }
 
 func (m *Machine) endEvent() {
@@ -136,8 +136,9 @@ func (m *Machine) warn(p *peer, text string, nid lnet.NID, err error) {
 	m.emit(l)
 }
 
-// Actions returns the actions to perform, in order. The slice is valid until the second
-// next call.
+// Actions returns the actions that the caller must perform, in order, and removes them
+// from the Machine. The slice remains valid during the next call of Actions, but not
+// during the one after it.
 func (m *Machine) Actions() []Action {
 	a := m.actions
 	clear(m.freeActions)
@@ -150,8 +151,8 @@ func (m *Machine) Ready() bool {
 	return m.queue.first != nil || len(m.released) > 0 || len(m.sweeps) > 0
 }
 
-// Due returns the time at which Step will have work if nothing else happens. It returns
-// false if there is no such time.
+// Due returns the time at which Step will have work to do if no other event arrives
+// before. It returns false if no timer is running.
 func (m *Machine) Due() (time.Duration, bool) {
 	if len(m.timers) == 0 {
 		return 0, false
@@ -159,8 +160,8 @@ func (m *Machine) Due() (time.Duration, bool) {
 	return m.timers[0].due, true
 }
 
-// Step does a bounded amount of pending work: one peer of the queue, some peers of a sweep,
-// some messages to release, and the timers that are due.
+// Step does a bounded amount of pending work: the next step for one peer of the queue,
+// some peers of a sweep, some messages to release, and timers that are due.
 func (m *Machine) Step(now time.Duration) {
 	m.beginEvent(now)
 	m.runTimers()
@@ -187,10 +188,11 @@ func (m *Machine) Find(nid lnet.NID) *View {
 // iteration.
 func (m *Machine) Peers() iter.Seq[*View] { return m.PeersAfter(0, lnet.NID{}) }
 
-// PeersAfter is like Peers, but yields only peers younger than the one with the ID, which
-// need not exist any more. A caller that reads in parts, and continues after the last peer
-// it read, gets no peer twice and misses no peer that stays. If that peer exists and has
-// the NID had, it is found at once.
+// PeersAfter is like Peers, but yields only peers that are younger than the peer with the
+// given ID, which may have been removed. A caller can read the peers in parts: if each
+// part begins after the last peer of the previous part, no peer is read twice, and no peer
+// that remains is missed. had is a NID of the peer with this ID; if it still has the NID,
+// the iteration starts there without a search.
 func (m *Machine) PeersAfter(id PeerID, had lnet.NID) iter.Seq[*View] {
 	return func(yield func(*View) bool) {
 		p := m.first
@@ -208,16 +210,18 @@ func (m *Machine) PeersAfter(id PeerID, had lnet.NID) iter.Seq[*View] {
 // Len returns the number of peers.
 func (m *Machine) Len() int { return m.count }
 
-// FindOrCreate creates a peer for a NID that a message goes to or came from, unless a peer has it
-// (discovery 2.4). A NID that no peer can have is ignored.
+// FindOrCreate creates a peer for a NID to which a message goes or from which one came,
+// unless a peer has the NID already (discovery 2.4). It does nothing if no peer can have
+// the NID.
 func (m *Machine) FindOrCreate(now time.Duration, nid lnet.NID) {
 	m.beginEvent(now)
 	m.findOrCreate(nid)
 	m.endEvent()
 }
 
-// findOrCreate returns the peer with the NID. It returns nil if no peer can have the NID or
-// discovery is stopped.
+// findOrCreate returns the peer that has the NID, and creates it if necessary. It returns
+// nil if no peer can have the NID, or if it would have to create one and discovery is
+// stopped.
 func (m *Machine) findOrCreate(nid lnet.NID) *peer {
 	if i := m.nis[nid]; i != nil {
 		return i.peer

@@ -14,29 +14,29 @@ const (
 	otherPrimary = "peer reports another primary NID than its configuration has; the configured one stays"
 )
 
-// merge is the task of updating a peer from its ping info. It is done in steps, because
-// there may be thousands of NIDs.
+// merge is the state of a merge, which updates a peer from its ping info. A merge is done
+// in several steps, because the ping info may have thousands of NIDs.
 type merge struct {
 	data *Content
-	nids map[lnet.NID]struct{} // of data
-	// statusOnly means that discovery is disabled for the peer, and only the status of NIDs
-	// counts.
+	nids map[lnet.NID]struct{} // the NIDs in data
+	// statusOnly means that only the status of NIDs is used, because discovery is disabled
+	// for the peer.
 	statusOnly bool
 	// reportOnly means that differences are logged and nothing is changed, because the peer is
 	// configured or the mode is Verify.
 	reportOnly bool
 	next       int
 	unlisted   []lnet.NID // NIDs of the peer that data does not list; nil until all of data is merged
-	pruned     bool       // old is set
-	// findings are logged when the merge ends, with one line per text and error that lists
-	// the NIDs.
+	pruned     bool       // unlisted was determined
+	// findings are logged when the merge ends. They have one line for each text and error,
+	// with all NIDs concerned.
 	findings []Log
 }
 
 // maxListed is the maximum number of NIDs that a Log lists. Further NIDs are counted.
 const maxListed = 16
 
-// warn adds a problem with a NID of the peer to the findings.
+// warn adds a problem with a NID of the peer to j.findings.
 func (j *merge) warn(p *peer, text string, nid lnet.NID, err error) {
 	for k := range j.findings {
 		f := &j.findings[k]
@@ -57,7 +57,8 @@ func sameError(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }
 
-// process handles new data of a peer (discovery 6.6).
+// process handles new data of the peer p (discovery 6.6): it determines the primary NID
+// and begins a merge.
 func (m *Machine) process(p *peer) {
 	w := p.work
 	c := w.data
@@ -83,8 +84,8 @@ func (m *Machine) process(p *peer) {
 	case m.local.Mode == Verify:
 	case p.primary == primary, m.disabled(p) && c.lists(p.primary) && !p.primary.IsLoopback():
 	case owner == nil || owner.peer == p || p.primary.IsLoopback():
-		// A peer that is used by one NID continues to be used by it, even if the peer
-		// itself reports another one, for example because it is behind an address
+		// A peer for which discovery is disabled and that is known by one NID keeps it, even if
+		// the peer itself reports another one, for example because it is behind an address
 		// translation.
 		if err := m.setPrimary(p, primary); err != nil && !m.disabled(p) {
 			m.clear(p, NIDsUpToDate)
@@ -100,13 +101,14 @@ func (m *Machine) process(p *peer) {
 		return
 	}
 	if p.primary == primary && c.Info.Features&lnet.FeatMultiRail != 0 {
-		m.recordSeq(p, c.Info.Seq) // while it had another primary NID, its number was not recorded
+		m.recordSeq(p, c.Info.Seq) // replied does not record the number while p has another primary NID
 	}
 	m.startMerge(p, c)
 }
 
-// mergeInto gives the data of p to x, the peer that has the NID which p reports as its
-// primary NID (discovery 7.2). Merging then gradually moves the NIDs of p to x.
+// mergeInto passes the data c, which p sent, to x: the peer that has the NID that c
+// reports as the primary NID (discovery 7.2). The merge of x then gradually moves the NIDs
+// of p to x.
 func (m *Machine) mergeInto(p, x *peer, c *Content) {
 	if !p.state.Has(NoDiscovery) {
 		m.clear(x, NoDiscovery)
@@ -201,7 +203,7 @@ func (m *Machine) stepMerge(p *peer) {
 	}
 }
 
-// mergeNI merges one entry (discovery 7.1, steps 3 and 5).
+// mergeNI merges one entry of the ping info (discovery 7.1, steps 3 and 5).
 func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	if !usable(ni.NID) {
 		return
@@ -240,7 +242,8 @@ func (m *Machine) mergeNI(p *peer, j *merge, ni lnet.PingNI) {
 	m.emit(MarkStatus{NID: ni.NID, Status: ni.Status})
 }
 
-// removeUnlisted removes a NID that the peer's data does not list (discovery 7.1, step 6).
+// removeUnlisted removes a NID from the peer that the peer's data does not list (discovery
+// 7.1, step 6). If the NID must not be removed, the difference is logged.
 func (m *Machine) removeUnlisted(p *peer, j *merge, nid lnet.NID) {
 	if i := m.nis[nid]; i == nil || i.peer != p {
 		return

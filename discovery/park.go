@@ -6,16 +6,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// waiter is a caller that waits for the end of a round.
+// waiter is a caller that waits for the end of a round with the peer that has nid.
 type waiter struct {
 	key Key
 	nid lnet.NID
 }
 
-// Park keeps a message to a NID until its peer is known (discovery 5.1, 5.3). It is for
-// messages for which MustWait of the peer's View returned true. The key is returned in
-// exactly one Release, perhaps at once, because the state may have changed since the View
-// was read.
+// Park keeps a message to a NID until its peer is known (discovery 5.1, 5.3). The caller
+// must call it if MustWait of the peer's View returns true. The Machine later returns the
+// key in exactly one Release. This Release may come immediately, because the peer may have
+// changed since the caller read the View.
 func (m *Machine) Park(now time.Duration, nid lnet.NID, key Key) {
 	m.beginEvent(now)
 	p := m.findOrCreate(nid)
@@ -26,7 +26,7 @@ func (m *Machine) Park(now time.Duration, nid lnet.NID, key Key) {
 		m.enqueueRelease([]Key{key}, ErrNoPeer)
 	case !p.state.mustWait(m.local, p.ackedSeq, p.pushUnacked):
 		m.enqueueRelease([]Key{key}, nil)
-		if p.retriesEnded { // the reason why the message was parked
+		if p.retriesEnded { // MustWait may have returned true because retries had ended
 			m.enqueue(p)
 		}
 	default:
@@ -43,7 +43,7 @@ func (m *Machine) enqueueRelease(keys []Key, err error) {
 	m.released = append(m.released, Release{keys, err})
 }
 
-// release hands out some of the released messages.
+// release emits Release actions for some of the messages that no longer wait.
 func (m *Machine) release() {
 	for room := releaseChunk; room > 0 && len(m.released) > 0; {
 		r := &m.released[0]
@@ -60,8 +60,9 @@ func (m *Machine) release() {
 	}
 }
 
-// wakeWaiters ends the wait for a round of p. After a successful round p is up to date, so no
-// caller needs to wait for another one (discovery 6.8).
+// wakeWaiters ends the wait of all callers for a round with p, whose result is err. After
+// a successful round p is up to date, so no caller needs to wait for another one
+// (discovery 6.8).
 func (m *Machine) wakeWaiters(p *peer, err error) {
 	for _, w := range p.work.waiters {
 		m.ready(w, err)
@@ -77,9 +78,9 @@ func (m *Machine) ready(w waiter, err error) {
 	m.wakes = append(m.wakes, a)
 }
 
-// moveWaiter handles a caller whose peer was removed. The caller waits for the round of the
-// peer that now has the NID, which is created if necessary, because it asked for the NID
-// and not for a peer.
+// moveWaiter handles a waiting caller whose peer was removed. The caller waits for the NID
+// and not for the peer, so it now waits for a round with the peer that has the NID. That
+// peer is created if necessary.
 func (m *Machine) moveWaiter(w waiter) {
 	i := m.nis[w.nid]
 	switch {

@@ -7,63 +7,67 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// peer is a node as far as its identity is known (discovery 2.1).
+// peer is the Machine's data about another node (discovery 2.1).
 type peer struct {
 	id      PeerID
 	primary lnet.NID
 	nis     []*ni // grouped by net (discovery 2.2)
 	state   State
-	// seq is the last sequence number of the peer. ackedSeq is the local sequence number that
-	// the peer acknowledged last.
+	// seq is the last sequence number that the peer sent. ackedSeq is the last local sequence
+	// number that the peer acknowledged.
 	seq, ackedSeq uint32
-	// newestSeq and digest are the number and hash of the data with the highest number since
-	// the last ping left. They are valid if hears is set (decisions 19).
+	// newestSeq and newestDigest are the sequence number and hash of the data with the
+	// highest number that has arrived since the last ping was sent. They are valid if
+	// hasNewest is set (decisions 19).
 	newestSeq    uint32
 	newestDigest uint64
 	hasNewest    bool
-	learnedAt    uint64 // when, in the machine's order, its last news arrived; 0 if none did
-	failures     uint8  // number of consecutive failed rounds; each pings another NID than the one before
-	tries        uint8  // number of retry pauses begun, limited by retries
+	learnedAt    uint64 // Machine.clock when data of the peer last arrived; 0 if none did
+	failures     uint8  // number of consecutive failed rounds; see ping
+	tries        uint8  // number of pauses before retries that were begun, limited by retries
 	dirty        bool
 	queued       bool
 	pushUnacked  bool  // the last push did not reach the peer
-	retriesEnded bool  // retries have ended; see endRetries
+	retriesEnded bool  // a failed round is no longer retried; see endRetries
 	dataSize     int32 // size of the largest ping info received
 	lockTime     time.Duration
 	routes       int   // number of routes through the peer
 	work         *work // nil while nothing is under way
 
-	// The following are also times in the machine's order. doubtAt is when messages about the
-	// peer last contradicted each other, or one was lost. restartedAt is when a new incarnation
-	// began. ackedPushAt is when the push left that set ackedSeq.
+	// The following are values of Machine.clock. doubtAt is when messages about the peer last
+	// contradicted each other, or a message was lost; 0 if the peer is not in doubt.
+	// restartedAt is when the peer's current incarnation was detected. ackedPushAt is when
+	// the push that set ackedSeq was sent.
 	doubtAt, restartedAt, ackedPushAt uint64
 
 	prev, next   *peer // all peers
 	qprev, qnext *peer // the queue
 	due          time.Duration
-	pauseEnd     time.Duration // end of the last retry pause
+	pauseEnd     time.Duration // end of the last pause before a retry
 	timerIndex   int           // index in timers plus 1; 0 if not in timers
 	view         *View
 }
 
-// ni is a NID of a peer.
+// ni is the Machine's record of one NID of a peer.
 type ni struct {
 	nid    lnet.NID
 	peer   *peer
 	routes int // number of routes added with this NID
 }
 
-// work is the state of a peer while something is under way or waits.
+// work is the part of a peer's state that is needed only while a round, ping or push is in
+// progress, or something waits.
 type work struct {
 	ping, push RequestID
-	pingedAt   uint64 // when, in the machine's order, the last ping left
+	pingedAt   uint64 // Machine.clock when the last ping was sent
 	pushed     uint32 // sequence number of the push under way
-	pushedAt   uint64 // when, in the machine's order, that push left
+	pushedAt   uint64 // Machine.clock when that push was sent
 	pushVoid   bool   // the push under way went to an earlier incarnation of the peer
 	// source is the local NID that received the last reply, and destination the peer's NID
-	// that sent it. The zero NID means any.
+	// that sent it. The next push uses them. The zero NID means any.
 	source, destination lnet.NID
-	// mergeInto is the NID of the peer into which this one is to be merged (discovery 7.6).
+	// mergeInto is a NID of the peer into which this peer must be merged (discovery 7.6), or
+	// zero.
 	mergeInto        lnet.NID
 	net              lnet.Net // net of the router check in progress
 	alsoPing         lnet.NID // NID to ping alternately with the primary NID, unless zero
@@ -82,7 +86,7 @@ func (p *peer) startWork() *work {
 	return p.work
 }
 
-// dropIdleWork removes p.work if it is not needed any more.
+// dropIdleWork removes p.work if nothing is in progress or waits.
 func (p *peer) dropIdleWork() {
 	w := p.work
 	if w == nil || p.state.Has(Discovering|PingFailed|PushFailed) || w.ping != 0 || w.push != 0 || w.data != nil || w.merge != nil || len(w.parked)+len(w.waiters) > 0 ||
@@ -113,7 +117,7 @@ func (p *peer) onNet(n lnet.Net) lnet.NID {
 	return lnet.NID{}
 }
 
-// insert adds an NI after the last one on the same net.
+// insert adds an NI to the peer, after the others on the same net.
 func (p *peer) insert(i *ni) {
 	at := len(p.nis)
 	for k := len(p.nis) - 1; k >= 0; k-- {
@@ -169,7 +173,7 @@ func (m *Machine) create(nid lnet.NID) *peer {
 	return p
 }
 
-// attach adds an unknown NID to a peer.
+// attach adds a NID that belongs to no peer to p.
 func (m *Machine) attach(p *peer, nid lnet.NID) {
 	i := &ni{nid: nid}
 	m.nis[nid] = i
@@ -178,8 +182,8 @@ func (m *Machine) attach(p *peer, nid lnet.NID) {
 	m.changedNIDs(p)
 }
 
-// destroy removes a peer. Its parked messages are released to be sent again. Its waiters
-// wait for the peer that has the NID afterwards.
+// destroy removes a peer. Its parked messages are released and will be sent again. Callers
+// that wait for it now wait for the peer that has the NID afterwards.
 func (m *Machine) destroy(p *peer) {
 	m.cancelPing(p)
 	m.cancelPush(p)
@@ -220,7 +224,8 @@ func (m *Machine) destroy(p *peer) {
 	m.emit(Gone{m.publish(p)})
 }
 
-// publish returns the current View of a peer.
+// publish returns the current View of a peer. It creates a new one if the peer has
+// changed.
 func (m *Machine) publish(p *peer) *View {
 	v, untold := p.view, p.pushUnacked && !p.retriesEnded
 	if v != nil && v.NIDs != nil && v.Primary == p.primary && v.State == p.state && v.Seq == p.seq &&
@@ -240,7 +245,7 @@ func (m *Machine) publish(p *peer) *View {
 	return next
 }
 
-// changed marks the View of a peer as outdated.
+// changed marks the View of a peer as outdated, so that endEvent publishes a new one.
 func (m *Machine) changed(p *peer) {
 	if !p.dirty {
 		p.dirty = true
@@ -248,7 +253,8 @@ func (m *Machine) changed(p *peer) {
 	}
 }
 
-// changedNIDs also marks its NIDs, or their order, as changed.
+// changedNIDs is like changed, but also marks the list of NIDs, or their order, as
+// changed.
 func (m *Machine) changedNIDs(p *peer) {
 	p.view = nil
 	m.changed(p)
@@ -272,8 +278,8 @@ func (m *Machine) upToDate(p *peer) bool { return p.state.upToDate(m.local, p.ac
 
 func (m *Machine) disabled(p *peer) bool { return p.state.disabled(m.local) }
 
-// becomeMultiRail makes a peer Multi-Rail and discards its preferences from traffic
-// (discovery 2.5).
+// becomeMultiRail makes a peer Multi-Rail. It also makes the node discard the preferred
+// NIs that were set because of arriving messages (discovery 2.5).
 func (m *Machine) becomeMultiRail(p *peer) {
 	if !p.state.Has(MultiRail) {
 		m.set(p, MultiRail)

@@ -7,8 +7,8 @@ import (
 )
 
 // Discover begins a round with the peer that has the NID, even if the peer is up to date
-// (discovery 5.2). It creates the peer if necessary. A Wake with the key waiter reports the
-// end of the round.
+// (discovery 5.2). It creates the peer if necessary. A Wake with the key waiter reports
+// the result of the round.
 func (m *Machine) Discover(now time.Duration, nid lnet.NID, waiter Key) {
 	m.discover(now, nid, waiter, 0)
 }
@@ -36,8 +36,9 @@ func (m *Machine) discover(now time.Duration, nid lnet.NID, key Key, force State
 	m.endEvent()
 }
 
-// StartRound begins a round with the peer that has the NID, for a message that cannot wait for
-// its end. It does nothing if the peer is up to date or a timer is set for it.
+// StartRound begins a round with the peer that has the NID, for a message that is sent
+// without waiting for the round. It does nothing if the peer is up to date, or if a timer
+// for a retry or a timeout is running.
 func (m *Machine) StartRound(now time.Duration, nid lnet.NID) {
 	m.beginEvent(now)
 	if p := m.findOrCreate(nid); p != nil && !m.stopped && p.timerIndex == 0 && !m.upToDate(p) {
@@ -46,8 +47,8 @@ func (m *Machine) StartRound(now time.Duration, nid lnet.NID) {
 	m.endEvent()
 }
 
-// NoteAlive reports a sign of life from a NID that was considered dead. If the last round with
-// its peer failed, a new one begins at once.
+// NoteAlive reports to the Machine that a message has arrived from a NID that was
+// considered dead. If the last round with its peer failed, a new one begins immediately.
 func (m *Machine) NoteAlive(now time.Duration, nid lnet.NID) {
 	m.beginEvent(now)
 	if i := m.nis[nid]; i != nil && !m.stopped && i.peer.state.Has(Rediscover) {
@@ -57,11 +58,11 @@ func (m *Machine) NoteAlive(now time.Duration, nid lnet.NID) {
 	m.endEvent()
 }
 
-// PrimaryNID returns the primary NID of the peer that has the NID (discovery 7.5). If it is
-// not known yet, PrimaryNID returns false, and a Wake with the key reports it later. If
-// locked is true and the primary NID is locked, PrimaryNID returns it at once, because it
-// will not change. If no peer can have the NID, or discovery is stopped, PrimaryNID returns
-// nid itself.
+// PrimaryNID returns the primary NID of the peer that has the NID, and true (discovery
+// 7.5). If the peer is not up to date, it begins a round and returns false; a Wake with
+// the key reports the primary NID later. If locked is true and the primary NID is locked,
+// PrimaryNID does not wait for the round, because the round cannot change it. If no peer
+// can have the NID, or discovery is stopped, it returns nid itself and true.
 func (m *Machine) PrimaryNID(now time.Duration, nid lnet.NID, locked bool, key Key) (primary lnet.NID, ok bool) {
 	if nid.IsLoopback() {
 		return nid, true
@@ -83,9 +84,9 @@ func (m *Machine) PrimaryNID(now time.Duration, nid lnet.NID, locked bool, key K
 	return lnet.NID{}, false
 }
 
-// IsDiscovered returns nil if discovery of the peer that has the NID is complete (discovery
-// 7.5). Otherwise it returns ErrPingFailed, ErrUnderWay, ErrNoPeer, ErrClosed, or ErrAgain
-// if it has begun a round.
+// IsDiscovered returns nil if discovery of the peer that has the NID is complete
+// (discovery 7.5). Otherwise it returns ErrPingFailed, ErrUnderWay, ErrNoPeer or
+// ErrClosed; or it begins a round and returns ErrAgain.
 func (m *Machine) IsDiscovered(now time.Duration, nid lnet.NID) error {
 	if nid.IsLoopback() {
 		return nil

@@ -1,7 +1,7 @@
 package discovery
 
-// queue is the request list (discovery 6). A peer whose round is in progress and that is
-// not in the queue waits for an event.
+// queue is the list of peers whose next step must be done (discovery 6). A peer whose
+// round is in progress but that is not in the queue waits for an event, such as a reply.
 type queue struct {
 	first, last *peer
 	length      int
@@ -57,8 +57,8 @@ func (q *queue) pop() *peer {
 	return p
 }
 
-// enqueue adds a peer to the queue unless it is in it, and begins a round unless one is in
-// progress.
+// enqueue adds a peer to the end of the queue, unless it is in the queue already. It
+// begins a round with the peer unless one is in progress.
 func (m *Machine) enqueue(p *peer) {
 	m.beginRound(p)
 	if !p.queued {
@@ -66,15 +66,15 @@ func (m *Machine) enqueue(p *peer) {
 	}
 }
 
-// enqueueFront is like enqueue, but puts the peer at the front.
+// enqueueFront is like enqueue, but puts the peer at the front of the queue, even if it is
+// in the queue already.
 func (m *Machine) enqueueFront(p *peer) {
 	m.beginRound(p)
 	m.queue.remove(p)
 	m.queue.pushFront(p)
 }
 
-// beginRound begins a round unless one is in progress, and resets the state of the previous
-// round.
+// beginRound begins a round with a peer, unless one is in progress.
 func (m *Machine) beginRound(p *peer) {
 	if p.state.Has(Discovering) {
 		return
@@ -91,8 +91,9 @@ func (m *Machine) beginRound(p *peer) {
 	}
 }
 
-// handleLateEvent handles an event that a peer may have waited for. If the peer is up to date, a
-// late event does not begin a round, but new data is always processed (discovery 10).
+// handleLateEvent enqueues a peer after an event, unless the event needs no further step:
+// if the peer is up to date and no new data of it must be processed, no round begins
+// (discovery 10).
 func (m *Machine) handleLateEvent(p *peer) {
 	if !m.upToDate(p) || p.state.Has(DataPresent) {
 		m.enqueue(p)

@@ -9,13 +9,13 @@ import (
 
 // Reply is the reply to a ping.
 type Reply struct {
-	// To is the local NID that received it. From is the peer's NID that sent it.
+	// To is the local NID that received the reply. From is the peer's NID that sent it.
 	To, From lnet.NID
 	// Content is the decoded ping info.
 	Content Content
 }
 
-// PingReply reports the reply to a ping (discovery 6.7).
+// PingReply reports the reply to a ping to the Machine (discovery 6.7).
 func (m *Machine) PingReply(now time.Duration, id RequestID, r Reply) {
 	m.beginEvent(now)
 	if p := m.requests[id]; p != nil && p.work.ping == id {
@@ -63,16 +63,18 @@ func (m *Machine) replied(p *peer, c *Content) {
 	m.set(p, DataPresent)
 }
 
-// fromOtherNode reports whether a reply lists no NID of the gateway p. Then it comes from another
-// node that answers a ping of an earlier incarnation of this node, because both pings have
-// the same handle. For other peers a later reply corrects such an error, but a gateway
-// would lose its routes with the NIDs.
+// fromOtherNode reports whether a reply lists no NID of the gateway p, and therefore comes
+// from another node. That node answers a ping of an earlier incarnation of this node,
+// which had the same handle. For a gateway such a reply must be ignored, because it would
+// lose its NIDs and with them the routes. For other peers, a later reply corrects the
+// error.
 func (m *Machine) fromOtherNode(p *peer, c *Content) bool {
 	return p.routes > 0 && !c.Short && !slices.ContainsFunc(p.nis, func(i *ni) bool { return c.lists(i.nid) })
 }
 
-// PushReceived reports a push from a NID (discovery 6.7). The node sends the ACK and posts
-// a new MD, whatever the content. A push from a NID that belongs to no peer is ignored.
+// PushReceived reports a push from a NID to the Machine (discovery 6.7). The node must
+// send the ACK and attach a new MD for pushes, whatever the content is. A push from a NID
+// that belongs to no peer is ignored.
 func (m *Machine) PushReceived(now time.Duration, from lnet.NID, c Content) {
 	m.beginEvent(now)
 	m.figures.PushesReceived++
@@ -80,7 +82,7 @@ func (m *Machine) PushReceived(now time.Duration, from lnet.NID, c Content) {
 		p := i.peer
 		m.pushed(p, &c)
 		if !m.upToDate(p) || p.state.Has(DataPresent|MarkDeletion) {
-			if p.queued || p.work != nil && p.work.merge != nil { // it has had its turn
+			if p.queued || p.work != nil && p.work.merge != nil { // other peers come first, because p already had a step
 				m.enqueue(p)
 			} else {
 				m.enqueueFront(p)
@@ -120,18 +122,18 @@ func (m *Machine) pushed(p *peer, c *Content) {
 	m.clear(p, NIDsUpToDate)
 	c.digest()
 	m.checkContradiction(p, c)
-	// Kernels keep the older of two pushes with the same number, and so miss a status that
-	// changes under that number.
+	// Of two pushes with the same sequence number, the newer one is kept. Kernels keep the
+	// older one, and so miss a change of status that keeps the number.
 	if w := p.startWork(); w.data == nil || c.Info.Seq >= w.data.Info.Seq {
 		w.data = c
 		m.set(p, DataPresent)
 	}
 }
 
-// discoveryOff records that discovery is off on this node or on the peer. If the peer
-// has one of the flags in learned, what was learned about it cannot be separated from the
-// rest, and the peer must be removed (discovery 6.9), unless it was configured (quirk of
-// discovery 6.9).
+// discoveryOff records that discovery is off on this node or on the peer. If the peer has
+// one of the flags in learned, it may have NIDs that discovery has added and that can no
+// longer be verified. The peer must then be removed (discovery 6.9), unless it was
+// configured (quirk of discovery 6.9).
 func (m *Machine) discoveryOff(p *peer, learned State) {
 	if p.state.Has(learned) && !p.state.Has(Configured|NoDiscovery) {
 		if m.local.Mode == Verify {
@@ -143,7 +145,8 @@ func (m *Machine) discoveryOff(p *peer, learned State) {
 	m.set(p, NoDiscovery)
 }
 
-// learnMultiRail is step 5 of a ping reply and step 6 of a push.
+// learnMultiRail updates the Multi-Rail flag of the peer from its ping info: step 5 for a
+// ping reply, and step 6 for a push.
 func (m *Machine) learnMultiRail(p *peer, c *Content) {
 	is, says := p.state.Has(MultiRail), c.Info.Features&lnet.FeatMultiRail != 0
 	switch {
@@ -154,7 +157,7 @@ func (m *Machine) learnMultiRail(p *peer, c *Content) {
 		m.warn(p, "peer is configured as Multi-Rail, but reports that it is not; the configuration applies", lnet.NID{}, nil)
 	case m.local.Mode == Verify || says && (m.local.Mode.passive() || p.state.Has(NoDiscovery)):
 	case says:
-		// The router flag counts from now on, not only from the merge.
+		// The router flag must be up to date from now on, and not only after the merge.
 		m.learnRouter(p, c)
 		m.becomeMultiRail(p)
 	default:
@@ -163,7 +166,7 @@ func (m *Machine) learnMultiRail(p *peer, c *Content) {
 	}
 }
 
-// learnRouter records whether the peer is a router.
+// learnRouter records whether the peer is a router, according to its ping info.
 func (m *Machine) learnRouter(p *peer, c *Content) {
 	if c.Info.Features&lnet.FeatRoutingDisabled != 0 {
 		m.clear(p, RouterEnabled)
@@ -172,7 +175,8 @@ func (m *Machine) learnRouter(p *peer, c *Content) {
 	}
 }
 
-// enlargePushRoom increases the room for pushes to the size of the largest ping info seen.
+// enlargePushRoom increases the buffer size for pushes to size, if it is smaller, but not
+// above lnet.MTU.
 func (m *Machine) enlargePushRoom(size int) {
 	if size = min(size, lnet.MTU); size > m.pushRoom {
 		m.pushRoom = size
@@ -180,8 +184,8 @@ func (m *Machine) enlargePushRoom(size int) {
 	}
 }
 
-// recordSeq records the sequence number of a peer. A lower number is accepted: the peer may
-// have restarted, and then needs the local NIDs again.
+// recordSeq records the sequence number that a peer sent. A lower number than before is
+// accepted: the peer may have restarted, and then needs the local ping info again.
 func (m *Machine) recordSeq(p *peer, seq uint32) {
 	if seq == p.seq {
 		return
@@ -194,14 +198,16 @@ func (m *Machine) recordSeq(p *peer, seq uint32) {
 	m.changed(p)
 }
 
-// peerRestarted records that the peer has restarted and needs the local NIDs again.
+// peerRestarted records that the peer has restarted, so that it must be sent the local
+// ping info again.
 func (m *Machine) peerRestarted(p *peer) {
 	m.clock++
 	p.restartedAt = m.clock
 	m.discardPushes(p)
 }
 
-// discardPushes discards the pushes that reached the peer, and the one under way.
+// discardPushes makes earlier pushes to the peer count as not received, including the one
+// under way.
 func (m *Machine) discardPushes(p *peer) {
 	if p.ackedSeq != 0 {
 		p.ackedSeq = 0
@@ -212,7 +218,8 @@ func (m *Machine) discardPushes(p *peer) {
 	}
 }
 
-// recordNewest records the data with the highest number since the last ping left.
+// recordNewest records the number and hash of the data c if it has the highest sequence
+// number since the last ping was sent.
 func (m *Machine) recordNewest(p *peer, c *Content) {
 	m.clock++
 	p.learnedAt = m.clock
@@ -221,9 +228,10 @@ func (m *Machine) recordNewest(p *peer, c *Content) {
 	}
 }
 
-// checkContradiction puts a peer in doubt if new data is older than, or differs from, data that
-// arrived since the last ping left. A reply does not contradict data that arrived before
-// its ping left.
+// checkContradiction puts a peer in doubt if the new data c has a lower sequence number
+// than data that arrived since the last ping was sent, or the same number but other NIDs.
+// It then records c. Data that arrived before a ping was sent cannot contradict the reply
+// to that ping.
 func (m *Machine) checkContradiction(p *peer, c *Content) {
 	seq := c.Info.Seq
 	if p.hasNewest && p.learnedAt >= c.pingTime && (seq < p.newestSeq || seq == p.newestSeq && c.hash != p.newestDigest) {
@@ -232,7 +240,7 @@ func (m *Machine) checkContradiction(p *peer, c *Content) {
 	m.recordNewest(p, c)
 }
 
-// PushAcked reports that a push was acknowledged (discovery 6.7).
+// PushAcked reports to the Machine that a push was acknowledged (discovery 6.7).
 func (m *Machine) PushAcked(now time.Duration, id RequestID) {
 	m.beginEvent(now)
 	if p := m.requests[id]; p != nil && p.work.push == id {
@@ -255,9 +263,9 @@ func (m *Machine) PushAcked(now time.Duration, id RequestID) {
 	m.endEvent()
 }
 
-// Restarted reports that a new incarnation of the node with the NID has begun, as its
-// driver has detected. The node no longer has the local NIDs, and its own may have changed.
-// The next message to it waits for a new round.
+// Restarted reports to the Machine that a driver has detected a new incarnation of the
+// node with the NID. That node no longer has the local ping info, and its NIDs may have
+// changed. The next message to it waits for a new round.
 func (m *Machine) Restarted(now time.Duration, nid lnet.NID) {
 	m.beginEvent(now)
 	if i := m.nis[nid]; i != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// run does the next step of a peer's round (discovery 6.1).
+// run does the next step of the round with p (discovery 6.1).
 func (m *Machine) run(p *peer) {
 	w := p.startWork()
 	switch {
@@ -30,20 +30,21 @@ func (m *Machine) run(p *peer) {
 		m.set(p, NIDsUpToDate)
 		m.requeueFront(p)
 	case p.state.needsPing():
-		if w.ping == 0 { // otherwise wait for its reply (discovery 6.1)
+		if w.ping == 0 { // otherwise the round waits for the reply (discovery 6.1)
 			m.ping(p)
 		}
 	case p.state.needsPush(m.local, p.ackedSeq):
 		m.push(p)
-	default: // one push at a time: the ACK of one under way leads here again
+	default: // a push may still be under way; its ACK leads to run again
 		m.clear(p, Rediscover)
 		m.set(p, Discovered)
 		m.endRound(p, nil) // this makes p up to date
 	}
 }
 
-// skipPing reports whether a peer is not pinged because no caller asked for it. Messages
-// then use the NIDs that are already known (discovery 11.2).
+// skipPing reports whether the peer must not be pinged: the mode is Static, and neither a
+// caller nor the router checker has requested the round. Messages then use the NIDs that
+// are already known (discovery 11.2).
 func (m *Machine) skipPing(p *peer) bool {
 	return m.local.Mode == Static && len(p.work.waiters) == 0 && !p.state.Has(RouterDiscovery)
 }
@@ -55,8 +56,9 @@ func (m *Machine) requeueFront(p *peer) {
 	}
 }
 
-// requeueBack puts a peer at the end of the queue, if it still exists and its round continues.
-// Its lists may be long, and new data may arrive all the time.
+// requeueBack puts a peer at the end of the queue, if it still exists and its round
+// continues. Other peers come first, because merging a long list takes many steps, and new
+// data may arrive continually.
 func (m *Machine) requeueBack(p *peer) {
 	if !p.state.Has(MarkDeleted) && p.state.Has(Discovering) {
 		m.enqueue(p)
@@ -69,8 +71,8 @@ func (m *Machine) request(p *peer) RequestID {
 	return m.lastRequest
 }
 
-// ping sends a ping (discovery 6.2). Data that arrives from now on is compared with the
-// reply.
+// ping requests a ping of the peer (discovery 6.2). Data that arrives from now on is
+// compared with the reply. If two NIDs are in question, rounds ping them alternately.
 func (m *Machine) ping(p *peer) {
 	w := p.work
 	m.clear(p, ForcePing)
@@ -97,7 +99,7 @@ func (m *Machine) ping(p *peer) {
 	m.emit(a)
 }
 
-// push sends a push (discovery 6.3) to the NID that the last reply came from.
+// push requests a push (discovery 6.3) to the NID from which the last reply came.
 func (m *Machine) push(p *peer) {
 	w := p.work
 	m.clear(p, ForcePush)
@@ -136,7 +138,8 @@ func (m *Machine) cancelPush(p *peer) {
 	m.clear(p, PushSent|PushFailed)
 }
 
-// finishRequest removes a request and returns its peer, or nil if the request was canceled.
+// finishRequest removes the request with this ID, which has ended. It returns its peer,
+// and whether it was a ping. The peer is nil if the request was canceled before.
 func (m *Machine) finishRequest(id RequestID) (p *peer, ping bool) {
 	p = m.requests[id]
 	if p == nil {
@@ -156,13 +159,14 @@ func (m *Machine) finishRequest(id RequestID) (p *peer, ping bool) {
 	if w.ping == 0 && w.push == 0 {
 		m.timers.remove(p)
 		if p.state.Has(Rediscover) && !p.state.Has(Discovering) && !m.stopped {
-			m.retry(p) // the failed round could not be retried while this was under way
+			m.retry(p) // endRound did not plan the retry, because this request was under way
 		}
 	}
 	return p, ping
 }
 
-// countFailure counts a failed request of p. p is nil if the request was canceled.
+// countFailure counts a failed request to p, which is a ping if ping is true. p is nil if
+// the request was canceled; then nothing is counted.
 func (m *Machine) countFailure(p *peer, ping bool) {
 	switch {
 	case p == nil:
@@ -173,9 +177,10 @@ func (m *Machine) countFailure(p *peer, ping bool) {
 	}
 }
 
-// Failed reports that a ping or push failed after it was sent. err is the error of the
-// send, the tracker (ErrTimedOut) or the response, and is not nil (discovery 6.7). A ping
-// that failed with ErrLost is repeated at once, a limited number of times per round.
+// Failed reports to the Machine that a ping or push failed after it was sent (discovery
+// 6.7). err must not be nil. It is the error of the send or the response, or ErrTimedOut
+// if the response tracker found it overdue. A ping that failed with ErrLost is repeated
+// immediately, a limited number of times per round.
 func (m *Machine) Failed(now time.Duration, id RequestID, err error) {
 	m.beginEvent(now)
 	m.failed(id, err)
@@ -203,8 +208,8 @@ func (m *Machine) failed(id RequestID, err error) {
 	m.enqueue(p)
 }
 
-// Refused reports that a ping or push could not be sent. The round ends with err, which is
-// not nil (discovery 6.2, 6.3).
+// Refused reports to the Machine that a ping or push could not be sent (discovery 6.2,
+// 6.3). The round ends with err, which must not be nil.
 func (m *Machine) Refused(now time.Duration, id RequestID, err error) {
 	m.beginEvent(now)
 	if p, ping := m.finishRequest(id); p != nil {
@@ -243,9 +248,9 @@ func (m *Machine) pingFailed(p *peer) {
 	m.endRound(p, err)
 }
 
-// pushFailed handles a failed push (discovery 6.5). Messages to the peer are sent, and do
-// not wait for the next push: this node has the peer's NIDs, even if the peer does not have
-// the local ones.
+// pushFailed handles a failed push (discovery 6.5), which ends the round. Messages to the
+// peer are sent nevertheless, without waiting for another push, because this node has the
+// peer's NIDs, even if the peer does not have the local ones.
 func (m *Machine) pushFailed(p *peer) {
 	w := p.work
 	m.clear(p, PushFailed)
@@ -263,7 +268,9 @@ func (m *Machine) recordPush(p *peer, yes bool) {
 	}
 }
 
-// endRound ends a round with the result err (discovery 6.8).
+// endRound ends the round with p with the result err, nil if it was successful (discovery
+// 6.8). It releases parked messages, wakes waiting callers, and plans a retry after a
+// failure.
 func (m *Machine) endRound(p *peer, err error) {
 	w := p.startWork()
 	m.figures.Rounds++
@@ -303,8 +310,8 @@ func (m *Machine) endRound(p *peer, err error) {
 	p.dropIdleWork()
 }
 
-// removeLearned removes a peer that is marked for deletion (discovery 6.9). Each of its NIDs that is the
-// gateway of a route becomes a new peer.
+// removeLearned removes a peer that is marked for deletion (discovery 6.9). If routes lead
+// through its NIDs, each of these NIDs becomes a peer of its own.
 func (m *Machine) removeLearned(p *peer) {
 	gateways := p.gateways()
 	m.destroy(p)

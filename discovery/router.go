@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// AddRoute records that one more route leads through the NID, and creates its peer if
-// necessary. The whole peer is then a gateway, and is not deleted. AddRoute returns
-// ErrNoPeer if no peer can have the NID.
+// AddRoute records that one more route leads through the NID, whose peer is created if
+// necessary. The peer with all its NIDs is then a gateway, and cannot be deleted. AddRoute
+// returns ErrNoPeer if no peer can have the NID.
 func (m *Machine) AddRoute(now time.Duration, gateway lnet.NID) error {
 	m.beginEvent(now)
 	defer m.endEvent()
@@ -20,8 +20,9 @@ func (m *Machine) AddRoute(now time.Duration, gateway lnet.NID) error {
 	return nil
 }
 
-// RemoveRoute undoes one AddRoute. After a MoveRoutes, the caller must pass the NID that
-// the routes were moved to. It returns ErrNotFound if there is no such route.
+// RemoveRoute undoes one AddRoute. If a MoveRoutes has moved the route, the caller must
+// pass the NID to which it was moved. RemoveRoute returns ErrNotFound if no route leads
+// through the NID.
 func (m *Machine) RemoveRoute(now time.Duration, gateway lnet.NID) error {
 	m.beginEvent(now)
 	defer m.endEvent()
@@ -38,13 +39,13 @@ func (m *Machine) RemoveRoute(now time.Duration, gateway lnet.NID) error {
 	return nil
 }
 
-// gateway is a NID that routes were added with, and their number.
+// gateway is a NID through which routes lead, and the number of these routes.
 type gateway struct {
 	nid    lnet.NID
 	routes int
 }
 
-// gateways returns the NIDs of the peer that routes were added with.
+// gateways returns the NIDs of the peer through which routes lead.
 func (p *peer) gateways() []gateway {
 	var all []gateway
 	for _, i := range p.nis {
@@ -61,9 +62,10 @@ func (m *Machine) addRoutes(p *peer, nid lnet.NID, n int) {
 	m.changed(p)
 }
 
-// CheckRouter begins a check of the gateway that has the NID, over one of its nets
-// (lnet-core 8.5). A GatewayChecked reports the end. CheckRouter returns false and does
-// nothing if there is no such gateway or a check is in progress.
+// CheckRouter begins a check of the gateway that has the NID, with a ping over one of its
+// nets (lnet-core 8.5). A GatewayChecked reports the result. CheckRouter returns false and
+// does nothing if no route leads through the NID's peer, or if a check of it is in
+// progress.
 func (m *Machine) CheckRouter(now time.Duration, gateway lnet.NID, over lnet.Net) bool {
 	m.beginEvent(now)
 	defer m.endEvent()

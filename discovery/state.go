@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// State is the set of flags of a peer. Commands show it as a number (discovery 3).
+// State is a set of flags that describe a peer. Commands show it as a number (discovery
+// 3).
 type State uint32
 
 // The flags of a State.
 const (
-	// MultiRail means that all NIDs of the peer can be used for it.
+	// MultiRail means that messages may use all NIDs of the peer.
 	MultiRail State = 1 << iota
 	// NoDiscovery means that discovery is off on the peer or on this node.
 	NoDiscovery
@@ -18,21 +19,22 @@ const (
 	RouterEnabled
 	// Configured means that an administrator created the peer.
 	Configured
-	// Discovered means that a round was successful at least once.
+	// Discovered means that at least one round with the peer was successful.
 	Discovered
-	// Rediscover means that the last round failed.
+	// Rediscover means that the last round with the peer failed.
 	Rediscover
-	// Discovering means that a round is in progress.
+	// Discovering means that a round with the peer is in progress.
 	Discovering
-	// DataPresent means that a reply or push waits to be processed.
+	// DataPresent means that a reply or push of the peer has arrived and is not processed
+	// yet.
 	DataPresent
-	// NIDsUpToDate means that the peer's last ping info is merged.
+	// NIDsUpToDate means that the peer's last ping info was merged, or is being merged.
 	NIDsUpToDate
 	// PingSent means that a ping is under way.
 	PingSent
 	// PushSent means that a push is under way.
 	PushSent
-	// PingFailed means that the last ping failed or its reply is unusable.
+	// PingFailed means that the last ping failed or its reply was unusable.
 	PingFailed
 	// PushFailed means that the last push failed.
 	PushFailed
@@ -40,11 +42,11 @@ const (
 	ForcePing
 	// ForcePush requests a push, whatever the peer has acknowledged.
 	ForcePush
-	// RouterNIForceDelete reserves its number. It is never set.
+	// RouterNIForceDelete is never set. It reserves the number that kernels use.
 	RouterNIForceDelete
 	// RouterDiscovery means that the router checker started the round.
 	RouterDiscovery
-	// RouterDiscovered means that the first check of a gateway has ended.
+	// RouterDiscovered means that at least one check of the gateway has ended.
 	RouterDiscovered
 	// MarkDeletion means that the peer must be removed because discovery was turned off on
 	// either side (discovery 6.9).
@@ -53,7 +55,8 @@ const (
 	MarkDeleted
 	// LockPrimary means that the primary NID does not change, whatever the peer reports.
 	LockPrimary
-	// BadConfig means that two locked peers claim the same NID.
+	// BadConfig means that this peer and another one claim the same NID, which is the locked
+	// primary NID of one of them.
 	BadConfig
 )
 

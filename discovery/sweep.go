@@ -6,7 +6,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// sweep is an operation on all peers that is done in steps.
+// sweep is an operation on all peers. It is done in several steps, each for a bounded
+// number of peers.
 type sweep struct {
 	kind  sweepKind
 	next  *peer
@@ -44,8 +45,9 @@ func (m *Machine) sweep() {
 	}
 }
 
-// startPush starts a sweep that queues each peer that needs a push. If such a sweep is in
-// progress, it starts over instead.
+// startPush starts a sweep that sets the flags force of each Multi-Rail peer, and enqueues
+// each peer that needs a push. If such a sweep is in progress, it starts again from the
+// first peer instead.
 func (m *Machine) startPush(force State) {
 	for _, s := range m.sweeps {
 		if s.kind == sweepPush {
@@ -71,8 +73,9 @@ func (m *Machine) startPush(force State) {
 }
 
 // SetSeq sets the sequence number of the local ping info after NIs were added or removed.
-// nets are the nets that this node has NIs on now. Peers that need the new ping info get a
-// push (discovery 5.2). The node must publish the new Local before.
+// nets are the nets on which this node has NIs now. Peers that need the new ping info
+// receive a push (discovery 5.2). The node must publish the new Local before it calls
+// SetSeq.
 func (m *Machine) SetSeq(now time.Duration, seq uint32, nets []lnet.Net) {
 	m.beginEvent(now)
 	m.local.Seq = seq
@@ -81,9 +84,10 @@ func (m *Machine) SetSeq(now time.Duration, seq uint32, nets []lnet.Net) {
 	m.endEvent()
 }
 
-// ForcePushAll sends a push to every Multi-Rail peer, because a status or a feature in the
-// local ping info has changed under the same sequence number (discovery 5.2). If discovery
-// is off, it pushes to the same peers as SetSeq.
+// ForcePushAll sends a push to every Multi-Rail peer, even if the peer has acknowledged
+// the current sequence number. The node calls it when a status or a feature in the local
+// ping info has changed but the number has not (discovery 5.2). If discovery is off, only
+// the peers receive a push that would receive one after SetSeq.
 func (m *Machine) ForcePushAll(now time.Duration) {
 	m.beginEvent(now)
 	if m.local.Mode.passive() {
@@ -94,9 +98,10 @@ func (m *Machine) ForcePushAll(now time.Duration) {
 	m.endEvent()
 }
 
-// SetMode sets the mode. If it turns discovery off, every Multi-Rail peer gets a push; the
-// ping info must already contain the change. If it turns discovery on, no push is sent
-// (discovery 5.2). The node must publish the new Local before.
+// SetMode sets the mode. If this turns discovery off, every Multi-Rail peer receives a
+// push, so the local ping info must already show the change. If it turns discovery on, no
+// push is sent (discovery 5.2). The node must publish the new Local before it calls
+// SetMode.
 func (m *Machine) SetMode(now time.Duration, mode Mode) {
 	m.beginEvent(now)
 	if mode.passive() && !m.local.Mode.passive() {
@@ -106,9 +111,9 @@ func (m *Machine) SetMode(now time.Duration, mode Mode) {
 	m.endEvent()
 }
 
-// RemoveNet reports that the last NI on a net was removed. nets are the remaining nets.
-// Peers that can no longer be reached are removed (discovery 8.3). Routes through gateways
-// on the net must have been removed before.
+// RemoveNet reports to the Machine that the last NI on the net gone was removed. nets are
+// the remaining nets. Peers that can no longer be reached are removed (discovery 8.3). The
+// caller must have removed the routes through gateways on the net before.
 func (m *Machine) RemoveNet(now time.Duration, gone lnet.Net, nets []lnet.Net) {
 	m.beginEvent(now)
 	m.setNets(nets)
@@ -140,8 +145,8 @@ func (m *Machine) unreach(p *peer, gone lnet.Net) {
 	}
 }
 
-// Stop ends discovery. Waiting callers get ErrClosed, parked messages ErrCanceled. It is
-// complete when Ready returns false.
+// Stop ends discovery. Waiting callers get ErrClosed, and parked messages ErrCanceled.
+// Discovery has ended when Ready returns false.
 func (m *Machine) Stop(now time.Duration) {
 	m.beginEvent(now)
 	if !m.stopped {

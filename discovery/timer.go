@@ -2,8 +2,9 @@ package discovery
 
 import "time"
 
-// timers is a heap of peers by due time: with a ping or push that may time out, or with a
-// failed round to retry.
+// timers is a heap of peers, ordered by the time at which a timer of the peer is due. A
+// peer has a timer while its ping or push may time out, or before its failed round is
+// retried.
 type timers []*peer
 
 func (t *timers) set(p *peer, due time.Duration) {
@@ -89,17 +90,18 @@ func (m *Machine) runTimers() {
 	}
 }
 
-// startTimeout starts the timeout of a ping or push that has just left.
+// startTimeout starts the timeout of a ping or push that is being sent.
 func (m *Machine) startTimeout(p *peer) {
 	if m.timeout > 0 {
 		m.timers.set(p, m.now+m.timeout)
 	}
 }
 
-// retry starts the pause before a failed round is retried (decisions 19), up to the limit
-// retries. A peer that pushes do not reach gets one more pause. If a message begins a round
-// during a pause, its failure does not make the next pause longer. Otherwise, many messages
-// could postpone by minutes a retry that may succeed in seconds.
+// retry starts the pause after which a failed round is retried (decisions 19). The pauses
+// become longer, and their number is limited by retries; a peer that pings reach but
+// pushes do not gets one more. If a round that a message has begun fails during a pause,
+// the pause is not extended. Otherwise many messages could delay a retry by minutes that
+// might succeed in seconds.
 func (m *Machine) retry(p *peer) {
 	if m.now < p.pauseEnd {
 		m.timers.set(p, p.pauseEnd)
@@ -114,12 +116,13 @@ func (m *Machine) retry(p *peer) {
 	p.tries = min(p.tries, retries) + 1
 }
 
-// endRetries ends the retries for a peer that does not answer, because it may no longer exist.
-// The next message to or from it begins a new round.
+// endRetries ends the retries for a peer that does not answer, because it may no longer
+// exist. The next message to or from the peer begins a new round.
 func (m *Machine) endRetries(p *peer) {
 	p.retriesEnded = true
 	m.changed(p)
 }
 
-// resetFailures resets the count of failed rounds.
+// resetFailures resets the count of failed rounds, so that the pauses before retries start
+// again with the shortest.
 func (p *peer) resetFailures() { p.failures, p.tries, p.pauseEnd = 0, 0, 0 }
