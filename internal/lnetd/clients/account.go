@@ -2,12 +2,13 @@ package clients
 
 import "github.com/lnetd/lnetd/transport/remote/protocol"
 
-// account is lnetd's own bookkeeping of a completion ring (transport 9.5): the entries that the client
-// has not read yet, and the entries reserved for completions of operations under way. Some entries of the
-// ring, the credits, are for operations. The others are for events of the TM itself.
+// account counts the entries of a completion ring that are in use (transport 9.5): those that the client
+// has not read yet, and those reserved for completions of operations under way. Some entries of the ring,
+// the credits, are for operations. The others are for events of the TM itself. lnetd keeps these counts
+// itself, because it cannot rely on what the client writes to the ring.
 type account struct {
-	entries, credits int
-	reserved         int
+	entries, credits int // number of all entries, and of those for operations
+	reserved         int // number of entries reserved for operations under way
 	// posted counts the entries written. consumed counts those that the client is known to have read.
 	posted, consumed uint64
 	// tmEvents holds the positions, counted as in posted, of the entries with TM events that the client has
@@ -20,10 +21,11 @@ func newAccount(entries int) account {
 	return account{entries: entries, credits: credits, tmEvents: make([]uint64, 0, entries-credits)}
 }
 
-// waiting returns how many entries the client has not read yet, as of the last update.
+// waiting returns the number of entries that the client has not read yet, as of the last update.
 func (a *account) waiting() int { return int(a.posted - a.consumed) }
 
-// update records how many entries of the ring are free.
+// update records that room entries of the ring contain no unread completion, and so which entries the
+// client has read.
 func (a *account) update(room int) {
 	a.consumed = a.posted - uint64(a.entries-room)
 	n := 0
@@ -33,10 +35,10 @@ func (a *account) update(room int) {
 	a.tmEvents = append(a.tmEvents[:0], a.tmEvents[n:]...)
 }
 
-// free returns how many more completions of operations can be reserved.
+// free returns the number of entries that can still be reserved for completions of operations.
 func (a *account) free() int { return a.credits - a.reserved - (a.waiting() - len(a.tmEvents)) }
 
-// hasFreeEntry reports whether an entry is free and not reserved.
+// hasFreeEntry reports whether the ring has an entry that is neither unread nor reserved.
 func (a *account) hasFreeEntry() bool { return a.reserved+a.waiting() < a.entries }
 
 // canWriteTMEvent reports whether an event of the TM can be written to the ring.

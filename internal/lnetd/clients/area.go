@@ -18,7 +18,8 @@ type area struct {
 	users  int // segments of buffers in this area; guarded by client.mu
 }
 
-// newArea maps the memory that a client has sent and registers it with the Core. It closes fd.
+// newArea maps the shared memory that a client has sent as the descriptor fd and registers it with the
+// Core. It always closes fd. The size is what the client claims; newArea returns an error if it is wrong.
 func newArea(ctx context.Context, d completion.Domain, fd int, size uint64) (*area, error) {
 	m, err := shm.Adopt(fd, int64(size)) // sizes beyond 2^63 become negative and are rejected
 	if err != nil {
@@ -31,8 +32,8 @@ func newArea(ctx context.Context, d completion.Domain, fd int, size uint64) (*ar
 	return a, nil
 }
 
-// unmap unmaps the area. If the Core still uses the memory, which is a bug, the mapping stays and unmap
-// returns the Core's error.
+// unmap unregisters the area from the Core and unmaps it. If the Core still uses the memory, which is a
+// bug, the area stays mapped and unmap returns the Core's error.
 func (a *area) unmap(d completion.Domain) error {
 	if err := d.Free(a.bytes); err != nil {
 		return err
@@ -51,7 +52,7 @@ func (s areas) get(id uint32) (*area, error) {
 	return s[id], nil
 }
 
-// add stores an area and returns its ID.
+// add stores an area under an unused ID and returns the ID.
 func (s *areas) add(a *area) uint32 {
 	for id, o := range *s {
 		if o == nil {
@@ -63,9 +64,9 @@ func (s *areas) add(a *area) uint32 {
 	return uint32(len(*s) - 1)
 }
 
-// segments translates the ranges of a client's areas to memory, and returns the area of each segment.
-// Adjacent ranges become one segment. It returns EFBIG if the number of ranges or the total size exceeds
-// the limits.
+// segments converts parts, ranges of a client's areas, to segments of memory, and returns the area of each
+// segment. Adjacent ranges become one segment. It returns EFBIG if the number of ranges or their total
+// size exceeds the limits, EBADR if an area does not exist, and EINVAL if a range is not within its area.
 func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments [][]byte, of []*area, err error) {
 	if len(parts) > int(l.Segments) {
 		return nil, nil, fmt.Errorf("%d ranges, but at most %d are allowed: %w", len(parts), l.Segments, syscall.EFBIG)
@@ -93,7 +94,7 @@ func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments []
 	return segments, of, nil
 }
 
-// fits returns EINVAL if a range does not lie within the area.
+// fits returns EINVAL if a range is not within the area, is empty, or is longer than a segment may be.
 func (a *area) fits(r *protocol.Range, l *protocol.Limits) error {
 	if r.Length == 0 || uint64(r.Length) > l.SegmentSize {
 		return fmt.Errorf("%d bytes are not within 1 to %d: %w", r.Length, l.SegmentSize, syscall.EINVAL)

@@ -19,7 +19,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// client is one connection. Each connection has its own domain.
+// client is one connection of a process. Each connection has its own domain.
 type client struct {
 	server  *Server
 	id      uint64
@@ -31,32 +31,32 @@ type client struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// The fields below belong to the connection's goroutine. If refusal is not nil, it is the answer to
-	// HELLO.
+	// Only the connection's goroutine uses the fields below. If refusal is not nil, the client may not
+	// use lnetd, and gets refusal as the answer to HELLO.
 	refusal      error
 	initialDelay time.Duration // how long to wait before reading the first request
 	requestRate  rateLimit
 	features     protocol.Features
-	size         uint32 // of descriptors, as last reported to the client
-	reported     protocol.Counters
+	size         uint32            // size of descriptors that was last reported to the client
+	reported     protocol.Counters // sums of the counters of stopped TMs
 
 	domain  completion.Domain // nil before HELLO
 	limits  protocol.Limits
 	buffers buffers
 
 	mu sync.Mutex // guards the fields below; only the connection's goroutine changes the tables
-	// reason is why the client was disconnected, or nil.
+	// reason is why lnetd has disconnected the client. It is nil if lnetd has not.
 	reason     error
 	program    string
-	ending     bool
-	usage      amounts
+	ending     bool    // the connection has ended, and its resources are being released
+	usage      amounts // resources charged to the connection
 	areas      areas
-	tms        []*tm // by handle; nil: unused handle
+	tms        []*tm // indexed by handle; nil if the handle is unused
 	requests   uint64
-	stoppedTMs tally // by TMs that have been stopped
+	stoppedTMs tally // sums of the counters of stopped TMs
 }
 
-// log logs a message about the client. The number of messages per process is limited.
+// log logs a message about the client. The number of messages about one process is limited.
 func (c *client) log(level slog.Level, text string, attrs ...slog.Attr) {
 	c.mu.Lock()
 	program := c.program
@@ -65,8 +65,8 @@ func (c *client) log(level slog.Level, text string, attrs ...slog.Attr) {
 	log.Report(boundedlog.Line{Level: level, Text: text, Of: boundedlog.About("pid", strconv.Itoa(int(c.process.PID)))}, attrs...)
 }
 
-// cutOff disconnects the client and sends it the reason. Only the first call has an effect. When cutOff
-// returns, the client can read the reason and receives no further records. It does not block and is safe
+// cutOff disconnects the client and sends it the reason. When cutOff returns, the client can read the
+// reason, and nothing more is sent to it. Later calls have no effect. cutOff does not block and is safe
 // for concurrent use.
 func (c *client) cutOff(reason error) {
 	c.mu.Lock()
@@ -78,15 +78,17 @@ func (c *client) cutOff(reason error) {
 	_ = c.conn.put(protocol.AppendNotice(nil, &n), nil) // the client has closed the connection or does not read
 	c.reason = reason
 	c.cancel()
-	_ = c.conn.SetDeadline(time.Unix(1, 0)) // fails if it was closed
+	_ = c.conn.SetDeadline(time.Unix(1, 0)) // ends all waits; fails only if the connection is closed
 }
 
-// violation returns an EPROTO error: a reason to disconnect a client that has broken the rules.
+// violation returns an EPROTO error, which is the reason to disconnect a client that has violated the
+// protocol.
 func violation(format string, a ...any) error {
 	return fmt.Errorf(format+": %w", append(a, syscall.EPROTO)...)
 }
 
-// serve answers the client's requests until the connection ends, and then releases what the client held.
+// serve answers the client's requests until the connection ends, and then releases all resources of the
+// client.
 func (c *client) serve() {
 	err := c.serveRequests()
 	switch {
@@ -101,7 +103,8 @@ func (c *client) serve() {
 	c.releaseAll()
 }
 
-// serveRequests answers requests one by one. It returns the reason why no more can be read.
+// serveRequests answers requests one by one until the connection ends. The error is the reason for the
+// end: io.EOF if the client has closed the connection.
 func (c *client) serveRequests() error {
 	if err := c.delayConnection(); err != nil {
 		return err
@@ -125,8 +128,8 @@ func (c *client) serveRequests() error {
 	}
 }
 
-// delayConnection delays a connection that came too fast. It returns io.EOF if the client closes the connection
-// meanwhile.
+// delayConnection waits for initialDelay, because the user has made connections too fast. It returns
+// io.EOF if the client closes the connection meanwhile.
 func (c *client) delayConnection() error {
 	const look = 50 * time.Millisecond
 	for left := c.initialDelay; left > 0; left -= look {
@@ -140,10 +143,11 @@ func (c *client) delayConnection() error {
 	return nil
 }
 
-// limitRequests delays the client if it sends too many requests.
+// limitRequests counts a request and, if the client sends more requests per second than its quota, waits
+// before the next one is read.
 func (c *client) limitRequests() error { return c.sleep(c.requestRate.next(time.Now())) }
 
-// sleep waits for a duration. It returns early with an error if the client is disconnected.
+// sleep waits for a duration. If the client is disconnected before, it returns an error.
 func (c *client) sleep(wait time.Duration) error {
 	if wait == 0 {
 		return nil
@@ -158,13 +162,14 @@ func (c *client) sleep(wait time.Duration) error {
 	}
 }
 
-// controlSize is the size of the buffer for control messages: room for more descriptors than any record
-// has.
+// controlSize is the size of the buffer for the control messages of a record. It suffices for more
+// descriptors than a valid record has.
 var controlSize = unix.CmsgSpace(8 * 4)
 
-// receive waits for the next record and returns it with the descriptors that came with it. The caller
-// closes the descriptors and returns the record to server.records. On an error there are no descriptors.
-// io.EOF means that the client has closed the connection or sent an empty record.
+// receive waits for the next record and returns it with its descriptors. The caller must close the
+// descriptors and return the record to server.records. If receive returns an error, it returns neither
+// descriptors nor a record. io.EOF means that the client has closed the connection or sent an empty
+// record.
 func (c *client) receive() (record *[]byte, fds []int, err error) {
 	var flags int
 	var inner error
@@ -212,7 +217,8 @@ func (c *client) receive() (record *[]byte, fds []int, err error) {
 	return record, fds, nil
 }
 
-// descriptors returns the file descriptors in control messages.
+// descriptors returns the file descriptors in control messages. If it returns an error, it also returns
+// the descriptors that it has found, which the caller must close.
 func descriptors(control []byte) (fds []int, err error) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	for i := range messages {
@@ -232,8 +238,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// send writes a record with descriptors, which the caller still owns. If the client does not read, send
-// waits for up to Config.HelloTime.
+// send sends a record with descriptors to the client. The caller must still close the descriptors. If the
+// client does not read, send waits for at most Config.HelloTime.
 func (c *client) send(record []byte, fds ...int) error {
 	var control []byte
 	if len(fds) > 0 {
@@ -241,7 +247,7 @@ func (c *client) send(record []byte, fds ...int) error {
 	}
 	c.mu.Lock()
 	if c.reason == nil {
-		_ = c.conn.SetWriteDeadline(time.Now().Add(c.server.config.HelloTime)) // an error shows at the write
+		_ = c.conn.SetWriteDeadline(time.Now().Add(c.server.config.HelloTime)) // if this fails, the write fails too
 	}
 	c.mu.Unlock()
 	var inner error
@@ -267,7 +273,8 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// notify sends a notice if that does not block. Otherwise the notice is discarded.
+// notify sends a notice to the client. If the client has no room for it, notify discards the notice
+// instead of blocking.
 func (c *client) notify(n protocol.Notice) {
 	record := protocol.AppendNotice(nil, &n)
 	c.mu.Lock()
@@ -277,9 +284,9 @@ func (c *client) notify(n protocol.Notice) {
 	}
 }
 
-// closeConnection closes the connection. If the client was disconnected by lnetd, closeConnection first reads what the
-// client has sent. Otherwise the kernel would report a reset to the client, and the client would not read
-// the reason.
+// closeConnection closes the connection. If lnetd has disconnected the client, closeConnection first reads
+// all records that the client has sent. If unread records remained, the kernel would report a reset to the
+// client, which could not read the reason then.
 func (c *client) closeConnection() {
 	c.mu.Lock()
 	reason := c.reason

@@ -16,28 +16,29 @@ type Config struct {
 	// Core provides the domains of clients. Its CoreDomains must be completion.Domains.
 	Core transport.Core
 	// Rules define which clients may connect and what they may use. The first rule that matches a client
-	// applies. If empty, DefaultRules is used.
+	// applies. If Rules is empty, DefaultRules applies.
 	Rules []Rule
-	// Logger receives messages about clients that end without releasing what they held, and about clients
-	// that are disconnected. If it is nil, they are discarded.
+	// Logger receives messages about clients that exit without releasing their resources, and about
+	// clients that are disconnected. If it is nil, the messages are discarded.
 	Logger *slog.Logger
-	// Incarnation distinguishes this Server from later ones. If it is 0, the time of New is used.
+	// Incarnation is a number with which clients distinguish this Server from a later one. If it is 0, the
+	// time of the call of New is used.
 	Incarnation uint64
 
-	// Grace is how long lnetd waits for operations of a client that has gone. After that, the TMs and
-	// memory in use stay until the operations end. 0 means 5 s.
+	// Grace is how long lnetd waits for the operations of a client that has disconnected. After that, it
+	// releases everything except the TMs and memory that operations still use. 0 means 5 s.
 	Grace time.Duration
 	// Farewell is how long Close waits, after it has notified the clients, before it disconnects them. 0
 	// means no wait.
 	Farewell time.Duration
-	// PollTime is how long lnetd polls submission rings before it sleeps, for clients that request
-	// polling. 0 disables polling, and clients learn that in the reply to HELLO.
+	// PollTime is how long lnetd polls the submission rings of clients that request polling, before it
+	// sleeps. 0 disables polling; clients find this in the reply to HELLO.
 	PollTime time.Duration
 	// HelloTime is how long a client may take to send its first request, and to read any reply. 0 means
 	// 10 s.
 	HelloTime time.Duration
-	// Connects is how many connections of one user are served per second. It is also the largest
-	// burst. Faster connections are delayed. 0 means 200.
+	// Connects is the number of connections that one user may make per second, and the largest number at
+	// once. Further connections are delayed. 0 means 200.
 	Connects int
 }
 
@@ -78,7 +79,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, err
 }
 
-// errnoOf returns the errno of an error, and EIO for other errors.
+// errnoOf returns the errno that an error contains, or EIO if it contains none.
 func errnoOf(err error) syscall.Errno {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok && errno > 0 {
 		return errno

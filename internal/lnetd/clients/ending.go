@@ -8,10 +8,10 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// unreleased counts what a client has not released.
+// unreleased counts the resources that a client has not released.
 type unreleased struct{ TMs, Buffers, Areas, Operations int }
 
-// unreleased counts what the client still holds.
+// unreleased counts the resources that the client still has.
 func (c *client) unreleased() (l unreleased) {
 	l.Buffers = c.buffers.count()
 	c.mu.Lock()
@@ -32,10 +32,11 @@ func (c *client) unreleased() (l unreleased) {
 	return l
 }
 
-// releaseAll releases everything that a client held, in the order of transport 8.5: it ends operations, then
-// stops TMs and deregisters buffers, then unmaps memory. If an operation does not end in time, what it
-// needs stays until it ends. At last, releaseAll unmaps the rings and closes the connection. A client that
-// reads up to the end of file therefore finds the reason first, and all completions in the rings.
+// releaseAll releases all resources of a client whose connection has ended, and closes the connection. The
+// order is that of transport 8.5: it ends operations, then stops TMs and deregisters buffers, and then
+// unmaps memory. If operations do not end within Config.Grace, it first releases what they do not use, and
+// waits for them. Because the connection is closed late, a client that has read the end of file has
+// received the reason for a disconnect before, and finds all completions so far in the rings.
 func (c *client) releaseAll() {
 	c.mu.Lock()
 	c.ending = true
@@ -57,7 +58,8 @@ func (c *client) releaseAll() {
 	c.server.removeClient(c)
 }
 
-// report logs one line about a client that did not release everything, or that was disconnected.
+// report logs one line if the client did not release all of its resources itself, or if lnetd has
+// disconnected it.
 func (c *client) report(reason error, had unreleased) {
 	level, text := slog.LevelInfo, "client disconnected without closing its transfer machines"
 	switch {
@@ -72,7 +74,9 @@ func (c *client) report(reason error, had unreleased) {
 		slog.Int("areas", had.Areas), slog.Int("operations", had.Operations))
 }
 
-// endOperations ends all operations and then releases what they needed.
+// endOperations cancels all operations, waits for their end, and releases the client's TMs, buffers and
+// areas. After Config.Grace it releases what the remaining operations do not use, closes the connection,
+// and continues to wait.
 func (c *client) endOperations() {
 	tms := c.startedTMs()
 	for _, t := range tms {
@@ -110,7 +114,7 @@ func (c *client) endOperations() {
 	c.releaseUnused()
 }
 
-// startedTMs returns the TMs that exist.
+// startedTMs returns the client's TMs, without those that have been stopped.
 func (c *client) startedTMs() (tms []*tm) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,8 +126,8 @@ func (c *client) startedTMs() (tms []*tm) {
 	return tms
 }
 
-// releaseUnused releases what no operation needs. If something cannot be released, it stays,
-// and the failure is logged.
+// releaseUnused releases the TMs, buffers and areas that no operation uses. It logs a failure and leaves
+// the resource as it is.
 func (c *client) releaseUnused() {
 	failed := func(what string, err error) {
 		c.log(slog.LevelError, "cannot free a resource of a disconnected client; it is freed when lnetd restarts", slog.String("resource", what), slog.Any("err", err))
@@ -162,7 +166,7 @@ func (c *client) releaseUnused() {
 	}
 }
 
-// unusedAreas returns the areas that no buffer uses, by ID.
+// unusedAreas returns the areas in which no buffer is registered, by ID.
 func (c *client) unusedAreas() map[int]*area {
 	c.mu.Lock()
 	defer c.mu.Unlock()

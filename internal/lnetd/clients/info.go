@@ -10,20 +10,22 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Info describes a connection.
+// Info describes a connection of a client.
 type Info struct {
 	// ID is the number of the connection.
 	ID uint64
-	// Process is the client's process. Program is the name that it sent in HELLO; empty before.
+	// Process is the client's process. Program is the name that the client has sent in HELLO. It is empty
+	// before HELLO.
 	Process
 	Program string
 	// Rule is the name of the rule that applies.
 	Rule  string
 	Since time.Time
-	// Ending reports whether the client has gone while operations of it are still under way.
+	// Ending reports whether the connection has ended and its resources are being released. This takes
+	// long if operations of the client are still under way.
 	Ending bool
 
-	// Buffers and Areas are counts. Bytes is the total size of the areas.
+	// Buffers and Areas are the numbers of buffers and areas. Bytes is the total size of the areas.
 	Buffers, Areas int
 	Bytes          int64
 	// Requests counts control requests.
@@ -31,18 +33,19 @@ type Info struct {
 	TMs      []TMInfo
 }
 
-// TMInfo describes a TM.
+// TMInfo describes a client's TM.
 type TMInfo struct {
 	Address transport.Address
 	// Queues is indexed by transport.QueueType.
 	Queues [transport.QueueTypes]QueueFigures
-	// Entries is the size of the completion ring. Waiting is how many entries the client has not read.
-	// Reserved is how many are reserved for operations under way.
+	// Entries is the number of entries of the completion ring. Waiting is the number of those that the
+	// client has not read yet. Reserved is the number of those reserved for operations under way.
 	Entries, Waiting, Reserved int
-	// Rejected counts operations that did not start.
+	// Rejected counts operations that were not started because they were invalid or the ring was full.
 	Rejected uint64
-	// Submissions and Completions count ring entries. Waits is how often lnetd slept because there were
-	// no submissions, BellReads how often it was woken, and BellWrites how often it woke the client.
+	// Submissions and Completions count the entries of the two rings that were used. Waits counts how
+	// often lnetd slept because the client submitted nothing, BellReads how often the client woke it,
+	// and BellWrites how often it woke the client.
 	Submissions, Completions     uint64
 	Waits, BellReads, BellWrites uint64
 }
@@ -55,16 +58,17 @@ type QueueFigures struct {
 	Completed, Failed uint64
 	// Cancelled counts completions with ECANCELED. Failed includes them.
 	Cancelled uint64
-	// Bytes is how much data was moved, MaxBytes the largest single completion.
+	// Bytes is the number of bytes that all completed operations have moved. MaxBytes is the largest
+	// number of one completion.
 	Bytes, MaxBytes uint64
-	// Added counts operations submitted to LNet, including those that it rejected. InQueue is the total
-	// time, in seconds, that completed operations were under way. It is not a time.Duration, because
-	// buffers that stay posted for long would overflow one.
+	// Added counts operations that were submitted to the Core, including those that it rejected. InQueue
+	// is the total time in seconds for which completed operations were under way. A time.Duration would
+	// overflow, because buffers may be in a queue for long.
 	Added   uint64
 	InQueue float64
 }
 
-// add adds o to f, except for Depth.
+// add adds all fields of o except Depth to f.
 func (f *QueueFigures) add(o *QueueFigures) {
 	f.Completed += o.Completed
 	f.Failed += o.Failed
@@ -75,7 +79,7 @@ func (f *QueueFigures) add(o *QueueFigures) {
 	f.InQueue += o.InQueue
 }
 
-// Clients describes all connections, ordered by ID.
+// Clients returns a description of all connections, ordered by ID.
 func (s *Server) Clients() []Info {
 	s.mu.Lock()
 	all := make([]*client, 0, len(s.clients))
@@ -91,8 +95,8 @@ func (s *Server) Clients() []Info {
 	return infos
 }
 
-// Drop disconnects a client and does not wait for the end. It returns ENOENT if no connection has that
-// ID.
+// Drop disconnects the client with a connection ID. It does not wait until the client's resources are
+// released. It returns ENOENT if no connection has that ID.
 func (s *Server) Drop(id uint64) error {
 	s.mu.Lock()
 	c := s.clients[id]
@@ -127,7 +131,7 @@ func (t *tm) info() TMInfo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.ringClosed {
-		_ = guardFault(func() error { // the writer to the ring handles a fault
+		_ = guardFault(func() error { // ignores a fault, which the next write to the ring reports
 			room, err := t.ring.Completions.Room()
 			if err == nil {
 				t.update(room)

@@ -10,16 +10,18 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
 )
 
-// Listener accepts clients: a socket made by Listen, or one inherited from another process.
+// Listener is a socket that accepts clients. Listen creates one; others are inherited from another process
+// such as systemd.
 type Listener interface {
 	net.Listener
 	AcceptUnix() (*net.UnixConn, error)
 	SyscallConn() (syscall.RawConn, error)
 }
 
-// Listen creates the socket that clients connect to, with mode 0660. It sets the group unless group is
-// negative. A socket that a dead lnetd left behind is replaced. It returns EADDRINUSE if another process
-// listens there, EEXIST if the path is not a socket, and ENAMETOOLONG if the path is too long.
+// Listen creates the socket to which clients connect, with mode 0660. The socket file gets the given group
+// unless it is negative. Listen replaces the socket file of an lnetd that no longer runs. It returns
+// EADDRINUSE if another process listens at the path, EEXIST if the path exists and is not a socket, and
+// ENAMETOOLONG if the path is too long.
 func Listen(path string, group int) (*unixsocket.Listener, error) {
 	l, err := unixsocket.Listen("unixpacket", path, group)
 	if err != nil {

@@ -10,18 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process identifies the process at the other end of a connection, as the kernel recorded it at connect.
+// Process identifies the process that made a connection. The kernel recorded it when the process connected,
+// so the process cannot forge it.
 type Process struct {
 	PID      int32
 	UID, GID uint32
-	// Cgroup is the path in cgroup 2. Without cgroup 2, it is the first line of /proc/PID/cgroup. It is
-	// empty if the process no longer exists.
+	// Cgroup is the path of the process's control group in cgroup 2. On a host without cgroup 2, it is the
+	// first line of /proc/PID/cgroup. It is empty if the process no longer existed when it was read.
 	Cgroup string
 
 	groups []uint32 // supplementary groups
 }
 
-// processOf returns the process at the other end of a connection.
+// processOf returns the process that made a connection.
 func processOf(conn *net.UnixConn) (p Process, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -45,7 +46,7 @@ func processOf(conn *net.UnixConn) (p Process, err error) {
 	return p, nil
 }
 
-// peerGroups returns the supplementary groups of the peer process.
+// peerGroups returns the supplementary groups of the process at the other end of the Unix socket fd.
 func peerGroups(fd uintptr) ([]uint32, error) {
 	for groups := make([]uint32, 64); ; {
 		size := uint32(4 * len(groups))

@@ -7,19 +7,19 @@ import (
 	"syscall"
 )
 
-// Quotas limit what may exist at a time (transport 9.8).
+// Quotas limit the resources that clients may have at a time (transport 9.8).
 type Quotas struct {
-	// Connections applies only to users.
+	// Connections is the number of connections. It applies only to Rule.User.
 	Connections int
-	// TMs, Buffers and Areas are counts. All buffers together may have segmentsPerBuffer times Buffers
-	// segments.
+	// TMs, Buffers and Areas are numbers of TMs, buffers and areas. Buffers also limits the segments of all
+	// buffers together, to segmentsPerBuffer times Buffers.
 	TMs, Buffers, Areas int
-	// RingEntries is the total size of the completion rings of all TMs.
+	// RingEntries is the total number of entries of the completion rings of all TMs.
 	RingEntries int
 	// Bytes is the total size of all areas.
 	Bytes int64
-	// Requests is how many control requests are answered per second. Faster requests are delayed. It
-	// applies only to connections.
+	// Requests is the number of control requests that are answered per second. Further requests are
+	// delayed. It applies only to Rule.Connection.
 	Requests int
 }
 
@@ -33,7 +33,7 @@ var (
 	}
 )
 
-// or returns q with zero fields taken from o.
+// or returns q in which each zero field is replaced by that of o.
 func (q Quotas) or(o Quotas) Quotas {
 	return Quotas{
 		Connections: cmp.Or(q.Connections, o.Connections), TMs: cmp.Or(q.TMs, o.TMs), Buffers: cmp.Or(q.Buffers, o.Buffers),
@@ -42,7 +42,7 @@ func (q Quotas) or(o Quotas) Quotas {
 	}
 }
 
-// Kinds of resources that are counted.
+// Kinds of resources that quotas limit. They are indices of amounts.
 const (
 	ofConnections = iota
 	ofTMs
@@ -56,8 +56,8 @@ const (
 
 var kindNames = [kinds]string{"connections", "TMs", "buffers", "areas", "ring entries", "bytes of areas", "segments of buffers"}
 
-// segmentsPerBuffer bounds the memory that lnetd needs for buffers that are scattered over areas.
-// Adjacent ranges count as one segment.
+// segmentsPerBuffer is the number of segments per permitted buffer that all buffers together may have. It
+// bounds the memory that lnetd needs for buffers that consist of many ranges.
 const segmentsPerBuffer = 16
 
 // amounts holds a number for each kind of resource.
@@ -70,8 +70,8 @@ func (q *Quotas) amounts() amounts {
 	}
 }
 
-// add adds more to a if the sum is within limits. Otherwise it changes nothing and returns EDQUOT, with
-// an error that names the resource and its owner, whose.
+// add adds more to a if the sum is within limits. Otherwise it changes nothing and returns EDQUOT. The error
+// names the resource and whose, the connection or user to which the limits apply.
 func (a *amounts) add(more, limits *amounts, whose string) error {
 	for k, n := range more {
 		if n > 0 && n > limits[k]-a[k] {
@@ -90,13 +90,14 @@ func (a *amounts) subtract(less *amounts) {
 	}
 }
 
-// users holds the usage of all connections of each user, by UID.
+// users holds for each user, by UID, the resources that all connections of the user have together.
 type users struct {
 	mu  sync.Mutex // guards all
 	all map[uint32]*amounts
 }
 
-// add adds to the usage of a user, like amounts.add.
+// add adds more to the resources of a user if the sum is within limits. Otherwise it changes nothing and
+// returns EDQUOT.
 func (u *users) add(uid uint32, more, limits *amounts) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -114,7 +115,7 @@ func (u *users) add(uid uint32, more, limits *amounts) error {
 	return nil
 }
 
-// subtract subtracts from the usage of a user.
+// subtract subtracts less from the resources of a user. They must have been added before.
 func (u *users) subtract(uid uint32, less *amounts) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// rateLimit limits a rate. It permits bursts of one second's worth. It is not safe for concurrent use.
+// rateLimit limits the number of events per second by telling its caller how long to delay each event. As
+// many events as are permitted per second may happen at once. It is not safe for concurrent use.
 type rateLimit struct {
-	interval time.Duration // the inverse of the rate
-	// paidUntil is when all past events are paid off. It is at most one second before now.
+	interval time.Duration // the time for which one event counts: a second divided by the permitted number
+	// paidUntil is the time up to which past events have used the permitted rate. When an event occurs,
+	// an earlier time than one second before is replaced by that time.
 	paidUntil time.Time
 }
 
@@ -16,10 +18,10 @@ func newRateLimit(perSecond int) rateLimit {
 	return rateLimit{interval: time.Second / time.Duration(perSecond)}
 }
 
-// idle reports whether all past events are paid off.
+// idle reports whether past events no longer have an effect, so that the limit need not be kept.
 func (p *rateLimit) idle(now time.Time) bool { return !p.paidUntil.After(now.Add(-time.Second)) }
 
-// next records an event and returns how long it must be delayed.
+// next records an event at the time now and returns how long the caller must delay it.
 func (p *rateLimit) next(now time.Time) time.Duration {
 	if earliest := now.Add(-time.Second); p.paidUntil.Before(earliest) {
 		p.paidUntil = earliest
@@ -28,11 +30,13 @@ func (p *rateLimit) next(now time.Time) time.Duration {
 	return max(0, p.paidUntil.Sub(now))
 }
 
-// userPaces holds the pace of connections of each user, by UID. It is not safe for concurrent use.
+// userPaces limits the rate at which each user makes connections. The keys are UIDs. It is not safe for
+// concurrent use.
 type userPaces map[uint32]*rateLimit
 
-// next records a connection of a user who may make perSecond of them per second. It returns how long the
-// connection must be delayed. If that exceeds most, nothing is recorded.
+// next records a connection of a user, and returns how long the caller must delay it so that the user makes
+// at most perSecond connections per second. If the delay exceeds most, the caller must reject the
+// connection, and next does not record it.
 func (u userPaces) next(uid uint32, perSecond int, now time.Time, most time.Duration) time.Duration {
 	p := u[uid]
 	if p == nil {

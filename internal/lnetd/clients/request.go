@@ -15,7 +15,8 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// handle answers a request. It owns the descriptors. If it returns an error, the connection ends.
+// handle answers a request, which came with the descriptors fds, and closes these. If it returns an error,
+// the caller must end the connection.
 func (c *client) handle(record []byte, fds []int) error {
 	h, r, err := protocol.DecodeRequest(record)
 	fail := func(err error) error {
@@ -66,10 +67,11 @@ func (c *client) handle(record []byte, fds []int) error {
 	return c.send(answer)
 }
 
-// noFiles is the value for replies without descriptors.
+// noFiles is what execute returns for a reply without descriptors.
 var noFiles = shm.Files{Ring: -1, Submissions: -1, Completions: -1}
 
-// execute executes a request. It owns fd, if the request has a descriptor. The caller owns the returned files.
+// execute executes a request and returns the reply. If the request has a descriptor, fd, execute closes it.
+// The caller must close the returned files, which are sent with the reply.
 func (c *client) execute(r protocol.Request, fd int) (protocol.Body, shm.Files, error) {
 	var body protocol.Body = &protocol.Empty{}
 	var err error
@@ -96,7 +98,8 @@ func (c *client) execute(r protocol.Request, fd int) (protocol.Body, shm.Files, 
 	return body, noFiles, err
 }
 
-// hello handles the first request of a connection.
+// hello answers HELLO, the first request of a connection. If it returns an error, the caller must end the
+// connection.
 func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 	c.mu.Lock()
 	c.program = r.Program
@@ -115,7 +118,8 @@ func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 	return c.send(answer)
 }
 
-// negotiate negotiates version and features, and opens the client's domain.
+// negotiate agrees with the client on a version and features of the protocol, and opens the client's
+// domain. It returns the refusal of a client that may not use lnetd.
 func (c *client) negotiate(r *protocol.Hello) (*protocol.HelloReply, error) {
 	offered := protocol.FeatPosted | protocol.FeatMatchBits
 	if c.server.config.PollTime > 0 {
@@ -157,7 +161,8 @@ func (c *client) negotiate(r *protocol.Hello) (*protocol.HelloReply, error) {
 	}, c.conn.SetReadDeadline(time.Time{})
 }
 
-// charge charges resources to the client and its user. It returns EDQUOT if a quota is exceeded.
+// charge adds resources to those of the connection and of its user. If a quota would be exceeded, it adds
+// nothing and returns EDQUOT.
 func (c *client) charge(more amounts) error {
 	limits := c.rule.Connection.amounts()
 	c.mu.Lock()
@@ -176,7 +181,7 @@ func (c *client) charge(more amounts) error {
 	return nil
 }
 
-// uncharge releases resources that take charged.
+// uncharge subtracts resources that charge has added, after they have been released.
 func (c *client) uncharge(less amounts) {
 	c.mu.Lock()
 	c.usage.subtract(&less)
@@ -193,13 +198,13 @@ func (c *client) nids() (*protocol.NIDsReply, error) {
 	return &protocol.NIDsReply{NIDs: nids[:min(len(nids), protocol.MaxNIDs)]}, nil
 }
 
-// notifyLimits notifies the client if descriptors have become longer. Like send, it may block: a lost
-// notice would not be repeated.
+// notifyLimits notifies the client if the size of descriptors has changed. It may block like send, because
+// a notice that is discarded would not be repeated.
 func (c *client) notifyLimits() {
 	if n := uint32(c.domain.Limits().DescriptorSize); n != c.size {
 		c.size = n
 		notice := protocol.Notice{Kind: protocol.NoticeLimits, Value: int32(n)}
-		_ = c.send(protocol.AppendNotice(nil, &notice)) // then the reply fails, too
+		_ = c.send(protocol.AppendNotice(nil, &notice)) // if this fails, sending the reply fails too
 	}
 }
 
@@ -270,7 +275,8 @@ func (c *client) register(parts []protocol.Range) (*protocol.BufRegisterReply, e
 	return &protocol.BufRegisterReply{Index: b.index, Generation: b.generation}, nil
 }
 
-// processSubmissions processes everything that the client submitted before its request.
+// processSubmissions processes all operations that the client submitted to any of its TMs before its
+// current request.
 func (c *client) processSubmissions() error {
 	for _, t := range c.startedTMs() {
 		if err := t.processSubmissions(); err != nil {
@@ -302,7 +308,8 @@ func (c *client) deregister(index, generation uint32) error {
 	return nil
 }
 
-// removeBuffer removes a buffer that was deregistered from the Core.
+// removeBuffer removes a buffer that has been deregistered from the Core from the client's tables, and
+// releases its quota.
 func (c *client) removeBuffer(b *buffer) {
 	c.buffers.remove(b)
 	c.mu.Lock()
@@ -352,8 +359,9 @@ func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shm.Files, error) 
 	return reply, files, nil
 }
 
-// startTM starts a TM. A Core would choose a dynamic TM number among all numbers. If the client may have
-// only some of them, startTM tries those.
+// startTM starts a TM of the Core at the address a, whose completions go to t. If the number in a is
+// Dynamic, the Core normally chooses any free number. If the rule permits only some numbers, startTM tries
+// those instead.
 func (r *Rule) startTM(ctx context.Context, d completion.Domain, a transport.Address, t *tm) (completion.TM, error) {
 	if a.TMID != transport.Dynamic || r.open == nil {
 		return d.StartTMTo(ctx, a, t)
@@ -374,7 +382,7 @@ func (r *Rule) startTM(ctx context.Context, d completion.Domain, a transport.Add
 	return tm, err
 }
 
-// addTM stores t and returns its handle. The caller holds mu.
+// addTM stores t under an unused handle and returns the handle. The caller holds mu.
 func (c *client) addTM(t *tm) uint32 {
 	for h, o := range c.tms {
 		if o == nil {
@@ -410,7 +418,8 @@ func (c *client) stopTM(handle uint32) (*protocol.Counters, error) {
 	return &counters, nil
 }
 
-// forgetTM removes a TM that was stopped in the Core.
+// forgetTM removes a TM that has been stopped in the Core from the client's table, and releases its quota.
+// The client's sums include the TM's counters from then on.
 func (c *client) forgetTM(t *tm) {
 	counters, done := t.counters(), t.tally()
 	c.mu.Lock()

@@ -11,26 +11,26 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Rule defines what some clients may do (transport 9.8).
+// Rule defines which clients it applies to and what these may do (transport 9.8).
 type Rule struct {
 	// Name identifies the rule in logs and metrics.
 	Name string
-	// A client matches if its user is in UIDs or one of its groups is in GIDs. If both are empty, every
-	// client matches.
+	// The rule applies to a client if its user is in UIDs or one of its groups is in GIDs. If both are
+	// empty, the rule applies to every client.
 	UIDs, GIDs []uint32
-	// NIDs lists the NIDs at which clients may start TMs. If empty, all are permitted.
+	// NIDs lists the NIDs at which clients may start TMs. If it is empty, all NIDs are permitted.
 	NIDs []lnet.NID
-	// Portals and TMIDs limit the portals (1 to 63) and the numbers (1 to 4095) of TMs. The zero Span
-	// permits all.
+	// Portals limits the portals of TMs, from 1 to 63, and TMIDs their numbers, from 1 to 4095. The zero
+	// Span permits all.
 	Portals, TMIDs Span
-	// Connection limits each connection. User limits all connections of one user together. Zero fields
-	// have defaults.
+	// Connection limits each connection. User limits all connections of one user together. A zero field
+	// means the default.
 	Connection, User Quotas
 
-	open *openTMIDs // nil: the Core chooses dynamic numbers
+	open *openTMIDs // chooses dynamic numbers if TMIDs limits them; nil if the Core chooses them
 }
 
-// openTMIDs chooses dynamic TM numbers for clients that may have only some of them.
+// openTMIDs chooses dynamic TM numbers for the clients of a rule that permits only some numbers.
 type openTMIDs struct {
 	mu sync.Mutex
 	transport.TMIDs
@@ -41,7 +41,7 @@ type Span struct{ First, Last uint32 }
 
 func (s Span) has(v uint32) bool { return v >= s.First && v <= s.Last }
 
-// within returns s, or all if s is zero. It returns EINVAL if s is not within all.
+// within returns s or, if s is the zero Span, all. It returns EINVAL if s is not within all.
 func (s Span) within(all Span) (Span, error) {
 	if s == (Span{}) {
 		return all, nil
@@ -57,13 +57,14 @@ var (
 	allTMIDs   = Span{1, transport.MaxTMID}
 )
 
-// DefaultRules permits everything to root and to the user of this process.
+// DefaultRules returns the rules that apply if none are configured. They permit root and the user of this
+// process to do everything within the default quotas, and no other user to connect.
 func DefaultRules() []Rule {
 	return []Rule{{Name: "default", UIDs: []uint32{0, uint32(os.Geteuid())}}}
 }
 
-// rulesWithDefaults returns the rules with defaults filled in, or DefaultRules if want is empty. It
-// returns EINVAL if a rule is invalid.
+// rulesWithDefaults returns the rules in want with defaults filled in. If want is empty, it returns
+// DefaultRules. It returns EINVAL if a rule is invalid.
 func rulesWithDefaults(want []Rule) ([]Rule, error) {
 	if len(want) == 0 {
 		want = DefaultRules()

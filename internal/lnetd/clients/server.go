@@ -17,11 +17,12 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// maxRejected is the maximum number of connections that are to be refused. Each is kept until its HELLO,
-// so that the reply can contain the reason.
+// maxRejected is the maximum number of connections to be refused that are open at a time. Such a
+// connection stays open until its HELLO, so that the reply can contain the reason. Further ones are closed
+// without a reason.
 const maxRejected = 64
 
-// errServerClosed is why clients are disconnected when the Server is closed.
+// errServerClosed is the reason for which clients are disconnected when the Server is closed.
 var errServerClosed = errors.New("lnetd is stopping")
 
 // Server lets other processes use transfer machines. Create it with New. Its methods are safe for
@@ -29,10 +30,11 @@ var errServerClosed = errors.New("lnetd is stopping")
 type Server struct {
 	config Config
 	rules  atomic.Pointer[[]Rule] // initially those of config
-	// maxConnectDelay is the longest delay of a connection of a user who connects too fast.
+	// maxConnectDelay is the longest delay of a connection. If the user connects so fast that a
+	// connection would have to wait longer, it is closed.
 	maxConnectDelay time.Duration
 	users           users
-	records         sync.Pool // of *[]byte, with room for a record and one byte more
+	records         sync.Pool // of *[]byte, one byte longer than a valid record, so that longer records are detected
 	// context is the parent of the contexts of all connections.
 	context context.Context
 	cancel  context.CancelFunc
@@ -40,21 +42,21 @@ type Server struct {
 
 	poller sharedPoller
 	log    *boundedlog.Log
-	work   sync.WaitGroup // connections
+	work   sync.WaitGroup // goroutines of connections
 
 	mu           sync.Mutex // guards the rest
 	listeners    map[Listener]struct{}
 	clients      map[uint64]*client
-	goneClients  map[string]*tally // of clients that have gone, by rule name
+	goneClients  map[string]*tally // sums of the counters of removed clients, by rule name
 	lastID       uint64            // ID of the latest connection
-	rejected     int
+	rejected     int               // number of open connections that are to be refused
 	connectPaces userPaces
 	closing      bool
 	allGone      chan struct{} // closed when closing is set and no client is left
 }
 
-// New returns a Server. It needs no Close unless Serve was called. It returns EINVAL if the Config is
-// invalid.
+// New returns a Server with the configuration c. If Serve is called, Close must be called too. New returns
+// EINVAL if c is invalid.
 func New(c Config) (*Server, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -74,9 +76,9 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// SetRules replaces the rules for future connections. No rules means DefaultRules. Existing connections
-// keep the rule that they have. The counters of a removed rule disappear with its last client. SetRules
-// returns EINVAL and changes nothing if a rule is invalid.
+// SetRules replaces the rules for future connections. If there are no rules, DefaultRules apply. Existing
+// connections keep the rule that they have. The counters of a rule that is no longer among the rules
+// disappear with its last client. If a rule is invalid, SetRules returns EINVAL and changes nothing.
 func (s *Server) SetRules(rules []Rule) error {
 	rules, err := rulesWithDefaults(rules)
 	if err != nil {
@@ -89,13 +91,13 @@ func (s *Server) SetRules(rules []Rule) error {
 	return nil
 }
 
-// timestamp converts a time to a completion timestamp: ns of CLOCK_MONOTONIC.
+// timestamp converts a time to the timestamp of a completion, in nanoseconds of CLOCK_MONOTONIC.
 func (s *Server) timestamp(t time.Time) uint64 { return uint64(s.clock.Reading(t)) }
 
 func (s *Server) now() uint64 { return s.timestamp(time.Now()) }
 
-// Serve accepts clients on a listener until Close, and closes the listener before it returns. It returns
-// nil after Close. It returns EPROTOTYPE if the sockets are not of type SOCK_SEQPACKET.
+// Serve accepts clients on a listener until Close is called; it then returns nil. It always closes the
+// listener. It returns EPROTOTYPE if the socket is not of type SOCK_SEQPACKET.
 func (s *Server) Serve(l Listener) error {
 	if err := checkType(l); err != nil {
 		_ = l.Close()
@@ -131,8 +133,8 @@ func (s *Server) Serve(l Listener) error {
 	}
 }
 
-// acceptOne accepts a connection. It returns EMFILE if the descriptor is one of those that are kept free
-// for other purposes than clients.
+// acceptOne waits for a connection and accepts it. It returns EMFILE if the process has so many open
+// descriptors that the rest is reserved for other purposes than clients.
 func acceptOne(l Listener) (*net.UnixConn, error) {
 	conn, err := l.AcceptUnix()
 	if err != nil {
@@ -164,9 +166,9 @@ func (s *Server) isClosing() bool {
 	return s.closing
 }
 
-// accept starts to serve a connection. If its user connects too fast, the connection is served after a
-// delay. It counts as one of the user's connections meanwhile, so there are only few of them. If the
-// delay would be too long, the connection is closed.
+// accept starts a goroutine that serves a connection. If the user connects too fast, the connection is
+// served after a delay, or closed if the delay would exceed maxConnectDelay. A delayed connection counts
+// towards the user's quota, so the number of delayed connections is limited.
 func (s *Server) accept(conn *net.UnixConn) {
 	process, err := processOf(conn)
 	var w *socket
@@ -186,7 +188,7 @@ func (s *Server) accept(conn *net.UnixConn) {
 	}
 	most := s.maxConnectDelay
 	if c.refusal != nil {
-		most = 0 // connections to be refused do not wait: few are kept at once
+		most = 0 // a connection to be refused is not delayed, because only maxRejected of them may be open
 	}
 	c.initialDelay = s.connectPaces.next(c.process.UID, s.config.Connects, c.since, most)
 	taken := !s.closing && s.rejected <= maxRejected && c.initialDelay <= most
@@ -211,15 +213,15 @@ func (s *Server) accept(conn *net.UnixConn) {
 	}()
 }
 
-// newClient returns a client that is not registered yet.
+// newClient returns a client for a connection of the process p. It is not in s.clients yet.
 func (s *Server) newClient(w wire, p Process) *client {
 	c := &client{server: s, conn: w, process: p, since: time.Now(), requestRate: newRateLimit(connectionQuotas.Requests)}
 	c.ctx, c.cancel = context.WithCancel(s.context)
 	return c
 }
 
-// admit finds the rule for a client and charges the connection to its user. It returns EACCES if no rule
-// matches, and EDQUOT if the user has too many connections.
+// admit stores the rule that applies to a client, and counts the connection towards its user's quota. It
+// returns EACCES if no rule applies, and EDQUOT if the user has too many connections.
 func (s *Server) admit(c *client) error {
 	rules := *s.rules.Load()
 	for i := range rules {
@@ -237,14 +239,15 @@ func (s *Server) admit(c *client) error {
 	return fmt.Errorf("no rule permits user %d, group %d: %w", c.process.UID, c.process.GID, syscall.EACCES)
 }
 
-// unadmit releases what admit charged.
+// unadmit reverts admit: the connection no longer counts towards its user's quota.
 func (c *client) unadmit() {
 	if c.rule != nil {
 		c.server.users.subtract(c.process.UID, &amounts{ofConnections: 1})
 	}
 }
 
-// removeClient removes a client that holds nothing any more. Its counters are added to those of its rule.
+// removeClient removes a client whose resources have been released, and adds its counters to those of its
+// rule.
 func (s *Server) removeClient(c *client) {
 	c.unadmit()
 	done, rule := c.tally(), ""
@@ -267,9 +270,10 @@ func (s *Server) removeClient(c *client) {
 	}
 }
 
-// Close makes Serve return, notifies clients that lnetd ends, and disconnects the remaining ones after
-// Config.Farewell or when ctx is done. It then waits until everything that they held is released. If ctx
-// is done before, it returns an error with the number of clients left. It may be called again.
+// Close makes Serve return and notifies the clients that lnetd is stopping. After Config.Farewell, or when
+// ctx is done, it disconnects the remaining clients. It then waits until all of their resources are
+// released. If ctx is done before, Close returns an error with the number of clients left, and may be
+// called again to wait longer.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closing
@@ -304,7 +308,8 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
-// notifyAndWait notifies clients, and waits until all have gone, for up to Config.Farewell.
+// notifyAndWait notifies clients that lnetd is stopping. It waits until all of them have closed their
+// connections, for at most Config.Farewell or until ctx is done.
 func (s *Server) notifyAndWait(ctx context.Context, clients []*client) {
 	wait := s.config.Farewell
 	if wait == 0 || len(clients) == 0 {

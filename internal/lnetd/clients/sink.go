@@ -10,13 +10,14 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// errNoRoom indicates a bug in the Core or in account.
+// errNoRoom is the reason to disconnect a client whose completion ring has no room for a completion. As
+// entries are reserved before an operation starts, this is a bug in the Core or in account.
 var errNoRoom = fmt.Errorf("lnetd has a completion, but the completion ring has no space for it: %w", syscall.EIO)
 
-// errDown is the reason for disconnects when the node is closed.
+// errDown is the reason for which clients are disconnected when the node is closed.
 var errDown = errors.New("the node of lnetd is closed")
 
-// Push implements completion.Sink. It writes to the client's ring.
+// Push implements completion.Sink. It writes a completion of an operation to the client's ring.
 func (t *tm) Push(c transport.Completion) {
 	b := c.Token.(*buffer)
 	e := shm.Completion{
@@ -30,7 +31,8 @@ func (t *tm) Push(c transport.Completion) {
 	t.finish(b, &e)
 }
 
-// finish writes a completion of the operation on b.
+// finish writes the completion e of the operation on b to the ring, and wakes the client if it sleeps. If e
+// is the final completion, b is free for the next operation.
 func (t *tm) finish(b *buffer, e *shm.Completion) {
 	t.mu.Lock()
 	t.count(b, e)
@@ -43,7 +45,8 @@ func (t *tm) finish(b *buffer, e *shm.Completion) {
 	b.reserved -= reservations
 	t.reserved -= reservations
 	if e.Final {
-		// The client may submit the next operation as soon as it reads this.
+		// This precedes the write, because the client may submit the next operation as soon as it has
+		// read the completion.
 		b.owner.Store(nil)
 	}
 	wake := false
@@ -59,7 +62,7 @@ func (t *tm) finish(b *buffer, e *shm.Completion) {
 	t.finishWrite(wake, err)
 }
 
-// count updates the counters with a completion of b. The caller holds mu.
+// count adds the completion e of the operation on b to the counters. The caller holds mu.
 func (t *tm) count(b *buffer, e *shm.Completion) {
 	f := &t.figures[b.queue]
 	switch {
@@ -85,7 +88,8 @@ func (t *tm) count(b *buffer, e *shm.Completion) {
 	}
 }
 
-// PushTM implements completion.Sink.
+// PushTM implements completion.Sink. It writes an event of the TM to the client's ring. If the node is
+// closed, it disconnects the client instead.
 func (t *tm) PushTM(c transport.Completion) bool {
 	if c.Down {
 		t.client.cutOff(fmt.Errorf("%w: %w", errDown, syscall.ESHUTDOWN))
@@ -103,8 +107,8 @@ func (t *tm) PushTM(c transport.Completion) bool {
 	return told
 }
 
-// writeTMEvent writes an event of the TM if there is an entry for it, and reports whether it did. The
-// caller holds mu.
+// writeTMEvent writes an event of the TM to the ring. It returns false if the ring has no room for it or is
+// closed. The caller holds mu.
 func (t *tm) writeTMEvent(c *transport.Completion) (bool, error) {
 	if t.ringClosed {
 		return false, nil
@@ -122,7 +126,8 @@ func (t *tm) writeTMEvent(c *transport.Completion) (bool, error) {
 	return true, t.write(&shm.Completion{TM: true, Errno: errnoOf(c.Err), Time: t.client.server.timestamp(c.Time)})
 }
 
-// put writes a completion of an operation, unless the ring is closed. The caller holds mu.
+// put writes a completion of an operation to the ring. If the ring is closed, it does nothing. The caller
+// holds mu.
 func (t *tm) put(e *shm.Completion) error {
 	if t.ringClosed {
 		return nil
@@ -131,7 +136,8 @@ func (t *tm) put(e *shm.Completion) error {
 	return t.write(e)
 }
 
-// write writes an entry and publishes it to the client. The caller holds mu.
+// write writes an entry to the completion ring, so that the client can read it. The caller holds mu and has
+// counted the entry.
 func (t *tm) write(e *shm.Completion) error {
 	if _, err := t.ring.Completions.Room(); err != nil {
 		return err
@@ -144,8 +150,8 @@ func (t *tm) write(e *shm.Completion) error {
 	return err
 }
 
-// finishWrite finishes a write to the ring after mu was unlocked: it wakes the client, or disconnects it on an
-// error.
+// finishWrite does what remains to be done after a write to the ring when mu has been unlocked. It
+// disconnects the client if the write returned an error err, and wakes it if wake is set.
 func (t *tm) finishWrite(wake bool, err error) {
 	if err != nil {
 		t.client.cutOff(fmt.Errorf("TM at %v: %w", t.address, err))

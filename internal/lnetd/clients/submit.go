@@ -9,15 +9,16 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// queues maps opcodes to queues.
+// queues maps the opcodes of submissions to the queues of a TM.
 var queues = [...]transport.QueueType{
 	shm.OpMsgRecv: transport.MsgRecv, shm.OpMsgSend: transport.MsgSend,
 	shm.OpPassiveRecv: transport.PassiveBulkRecv, shm.OpPassiveSend: transport.PassiveBulkSend,
 	shm.OpActiveRecv: transport.ActiveBulkRecv, shm.OpActiveSend: transport.ActiveBulkSend,
 }
 
-// processRound processes up to perRound submissions from the ring and returns their number. On an error, the
-// client has been disconnected, and later calls return the same error. The caller keeps the ring mapped.
+// processRound processes up to perRound submissions from the ring and returns their number. If a submission
+// violates the protocol, it disconnects the client and returns the error, as do all later calls. The caller
+// must make sure that the ring stays mapped during the call.
 func (t *tm) processRound() (n int, err error) {
 	n, wake, err := t.processWithoutWake()
 	if wake.completions {
@@ -29,10 +30,12 @@ func (t *tm) processRound() (n int, err error) {
 	return n, err
 }
 
-// wakes are the system calls that a round must make after it has released its lock.
+// wakes holds which waiters a round must wake after it has released roundMu: those that wait for
+// completions, and those that wait until their submissions have been posted.
 type wakes struct{ completions, posted bool }
 
-// processWithoutWake is processRound without the system calls. It returns those that are due.
+// processWithoutWake does what processRound does, except that it wakes no waiters. It returns which ones the
+// caller must wake.
 func (t *tm) processWithoutWake() (n int, wake wakes, err error) {
 	t.roundMu.Lock()
 	defer t.roundMu.Unlock()
@@ -67,7 +70,8 @@ func (t *tm) processWithoutWake() (n int, wake wakes, err error) {
 	return n, wake, err
 }
 
-// readSubmissions reads submissions from the ring and prepares what to submit or to reject.
+// readSubmissions reads up to perRound submissions from the ring and returns their number. It collects in
+// t.ops the operations to submit to the Core, and in t.rejections those to reject.
 func (t *tm) readSubmissions() (n int, err error) {
 	if err := t.checkHead(); err != nil {
 		return 0, err
@@ -85,14 +89,15 @@ func (t *tm) readSubmissions() (n int, err error) {
 		}
 		n++
 	}
-	// The client relies on this: an operation leaves the submission ring before it completes.
+	// This comes before the operations are submitted, because the client relies on it: an operation
+	// leaves the submission ring before it completes.
 	t.ring.Submissions.Release()
 	return n, nil
 }
 
-// checkHead returns an error if the client's head of the completion ring is invalid (transport 9.9 rule
-// 2). It runs in each round and for each completion, because account does not read the head while it has
-// enough room.
+// checkHead returns an error if the head of the completion ring, which the client writes, is invalid
+// (transport 9.9 rule 2). It is called in each round, because account does not read the head as long as it
+// knows of enough free entries.
 func (t *tm) checkHead() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,14 +105,16 @@ func (t *tm) checkHead() error {
 	return err
 }
 
-// reject marks op i as rejected. Cancels have no completion, so nothing is reported for them.
+// reject records that the Core has rejected t.ops[i]. A request to cancel an operation has no completion, so
+// its rejection is not recorded.
 func (t *tm) reject(i int, errno syscall.Errno) {
 	if !t.ops[i].Cancel {
 		t.rejections = append(t.rejections, rejection{t.opBuffers[i], errno})
 	}
 }
 
-// cancelRound cancels the operations of this round, because the client is being disconnected.
+// cancelRound ends the operations of this round that have not been submitted to the Core, because the
+// client is being disconnected. They get completions with ECANCELED.
 func (t *tm) cancelRound() {
 	for i := range t.ops {
 		t.reject(i, syscall.ECANCELED)
@@ -115,7 +122,7 @@ func (t *tm) cancelRound() {
 	t.writeRejections()
 }
 
-// writeRejections writes the completions of rejected operations.
+// writeRejections writes the completions of the operations in t.rejections.
 func (t *tm) writeRejections() {
 	for _, r := range t.rejections {
 		b := r.buffer
@@ -126,8 +133,9 @@ func (t *tm) writeRejections() {
 	}
 }
 
-// prepareSubmission validates one submission and prepares the operation for the Core. An error is a violation
-// (transport 9.9).
+// prepareSubmission validates one submission and adds its operation to t.ops or, if it is only invalid, to
+// t.rejections. If the submission violates the protocol (transport 9.9), prepareSubmission returns an
+// error, and the client must be disconnected.
 func (t *tm) prepareSubmission(s *shm.Submission) error {
 	if s.Opcode == shm.OpNop {
 		return nil
@@ -172,13 +180,13 @@ func (t *tm) prepareSubmission(s *shm.Submission) error {
 	return nil
 }
 
-// addOp adds op to those that the round submits to the Core.
+// addOp adds op, an operation on b, to those that the round submits to the Core.
 func (t *tm) addOp(b *buffer, op *transport.Op) {
 	t.ops, t.opBuffers = append(t.ops, *op), append(t.opBuffers, b)
 }
 
-// validOperation reports whether an operation is valid for a buffer of the given size. If not, only this
-// operation is rejected (transport 9.9 rule 6).
+// validOperation reports whether the operation s is valid for a buffer of the given size. An invalid
+// operation is rejected, but the client is not disconnected (transport 9.9 rule 6).
 func validOperation(s *shm.Submission, queue transport.QueueType, size int) bool {
 	length := s.Length >= 1 && uint64(s.Length) <= uint64(size)
 	switch queue {
@@ -197,8 +205,10 @@ func validOperation(s *shm.Submission, queue transport.QueueType, size int) bool
 	return length && peer && uint32(m.TMID()) == s.TMID && m.Counter() != 0
 }
 
-// begin makes the TM the owner of a buffer and reserves completions for its operation. It returns false
-// if the operation cannot start, because the ring lacks room or the TM is ending.
+// begin makes the TM the owner of a buffer and reserves ring entries for the completions of the operation s.
+// It returns false if the operation cannot start, because the TM is ending or the ring lacks free entries.
+// In the latter case it writes a completion with ENOSPC. It returns an error if the client must be
+// disconnected.
 func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (began bool, err error) {
 	need := 1
 	if queue == transport.MsgRecv {

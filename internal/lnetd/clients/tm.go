@@ -18,40 +18,43 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// perRound is how many submissions of a TM are processed before other TMs get a turn.
+// perRound is the maximum number of submissions of a TM that are processed in one round. Then the
+// goroutines of other TMs may run.
 const perRound = 256
 
-// ineffectivePause is how long a TM pauses after perRound submissions without effect: NOPs, stale cancels,
-// operations that do not start.
+// ineffectivePause is how long the processing of a TM pauses after perRound submissions without effect, such
+// as NOPs, requests to cancel operations that have ended, and operations that do not start.
 const ineffectivePause = 10 * time.Millisecond
 
-// tm is a client's TM. It is the sink for completions of the Core's TM.
+// tm is a client's TM. It connects the rings that it shares with the client to a TM of the Core, and is the
+// sink for the completions of that TM.
 type tm struct {
 	client  *client
 	handle  uint32
-	entries int // of its completion ring
+	entries int // number of entries of the completion ring
 	address transport.Address
 	ring    *shm.Host
 	core    completion.TM
 	polling pollState
-	closing atomic.Bool   // run must return
+	closing atomic.Bool   // if true, run must return
 	done    chan struct{} // closed when run has returned
 
-	roundMu    sync.Mutex // held during a round; guards what it needs
-	ringError  error      // ends all rounds
+	roundMu    sync.Mutex // held while a round processes submissions; guards the fields up to wakeDue
+	ringError  error      // the violation for which the client was disconnected, or nil
 	entry      shm.Submission
-	ops        []transport.Op
-	opBuffers  []*buffer // of each op
-	rejections []rejection
+	ops        []transport.Op // operations that this round submits to the Core
+	opBuffers  []*buffer      // the buffer of each of ops
+	rejections []rejection    // operations that this round rejects
 	passive    passiveBits
-	// ineffective is how many more submissions had no effect than had one, since the last pause.
+	// ineffective is the number of submissions without effect minus the number of those with an effect,
+	// but at least 0, since the last pause.
 	ineffective int
 	began       uint64 // when this round began, as a completion timestamp
-	wakeDue     bool   // a completion was written and the client was not woken for it
+	wakeDue     bool   // a completion was written, and the client must be woken at the end of the round
 
 	mu sync.Mutex // guards the fields below and is held to write to the completion ring
 	account
-	// underWay is the number of operations under way, depth the number on each queue.
+	// underWay is the number of operations under way. depth holds this number for each queue.
 	underWay int
 	depth    [transport.QueueTypes]int
 	// ending is set when no more operations may start. idle is closed when ending is set and underWay is 0.
@@ -62,13 +65,15 @@ type tm struct {
 	rejected           uint64
 }
 
-// rejection is an operation that is rejected.
+// rejection is an operation on a buffer that is rejected with an errno.
 type rejection struct {
 	buffer *buffer
 	errno  syscall.Errno
 }
 
-// newTM returns a tm without a TM of a Core. entries is the size of the completion ring.
+// newTM creates the rings of a TM and returns a tm that has no TM of the Core yet. The completion ring has
+// the given number of entries. The files are those of the rings, for the client; the caller must close
+// them.
 func newTM(c *client, a transport.Address, entries int) (*tm, shm.Files, error) {
 	ring, files, err := shm.CreateRing(shm.Sizes{
 		Submissions: protocol.SubmissionsPerCompletion * entries, Completions: entries,
@@ -118,8 +123,8 @@ func (t *tm) run() {
 	}
 }
 
-// pauseDue reports whether so many submissions were without effect that a pause is due. Such submissions use
-// no credits, but they delay the other TMs.
+// pauseDue reports whether the caller must pause because too many submissions were without effect, and
+// resets their count. Such submissions use no credits, but they delay the other TMs.
 func (t *tm) pauseDue() bool {
 	t.roundMu.Lock()
 	defer t.roundMu.Unlock()
@@ -130,7 +135,7 @@ func (t *tm) pauseDue() bool {
 	return tired
 }
 
-// pause waits for ineffectivePause. It returns false if the client is disconnected before.
+// pause waits for ineffectivePause. It returns false if the client is disconnected during this time.
 func (t *tm) pause() bool {
 	timer := time.NewTimer(ineffectivePause)
 	defer timer.Stop()
@@ -142,7 +147,8 @@ func (t *tm) pause() bool {
 	}
 }
 
-// await waits for submissions.
+// await waits for submissions. It first polls, if the client has requested that, and then sleeps until the
+// client wakes lnetd.
 func (t *tm) await() error {
 	if t.poll() {
 		return nil
@@ -150,8 +156,9 @@ func (t *tm) await() error {
 	return t.ring.Submissions.WaitWakeup()
 }
 
-// guardFault calls f, which accesses a ring file. The client may have freed pages of the file, and the kernel
-// may have no memory to replace them. Then guardFault returns EFAULT instead of crashing lnetd.
+// guardFault calls f, which accesses memory of a ring file, and returns its error. If the access causes a
+// fault, guardFault returns EFAULT instead of letting lnetd crash. A fault occurs if the client has freed
+// pages of the file and the kernel has no memory to replace them.
 func guardFault(f func() error) (err error) {
 	if fault := memory.Guard(func() { err = f() }); fault != nil {
 		return fmt.Errorf("the client removed a page of the ring file: %w", fault)
@@ -159,7 +166,7 @@ func guardFault(f func() error) (err error) {
 	return err
 }
 
-// stopRun stops run. No more operations can start; those under way continue.
+// stopRun makes run return and waits for it. Further operations cannot start. Those under way continue.
 func (t *tm) stopRun() {
 	t.mu.Lock()
 	t.stopOperations()
@@ -169,7 +176,8 @@ func (t *tm) stopRun() {
 	<-t.done
 }
 
-// stopOperations prevents further operations from starting. The caller holds mu.
+// stopOperations prevents further operations from starting. t.idle is closed when those under way have
+// ended. The caller holds mu.
 func (t *tm) stopOperations() {
 	if !t.ending {
 		t.ending = true
@@ -179,8 +187,8 @@ func (t *tm) stopOperations() {
 	}
 }
 
-// processSubmissions processes all submissions that were made before the call, even if lnetd has not been woken for
-// them. On an error, the client has been disconnected.
+// processSubmissions processes all submissions that the client made before the call, even if it has not
+// woken lnetd for them. If it returns an error, the client has been disconnected.
 func (t *tm) processSubmissions() error {
 	for left := protocol.SubmissionsPerCompletion * t.entries; left > 0 && t.hasWork(); {
 		if t.pauseDue() && !t.pause() {
@@ -218,7 +226,7 @@ func (t *tm) stop() error {
 	return err
 }
 
-// closeRing unmaps the ring after run has returned.
+// closeRing unmaps the rings. It must be called after run has returned. Later completions are discarded.
 func (t *tm) closeRing() {
 	t.mu.Lock()
 	gone := t.ringClosed

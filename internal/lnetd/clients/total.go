@@ -13,22 +13,23 @@ import (
 type Total struct {
 	// Rule is the name of the rule. It is empty for clients without a rule.
 	Rule string
-	// Clients, TMs, Buffers and Bytes, the size of areas, describe the present.
+	// Clients, TMs and Buffers are the numbers of clients, TMs and buffers that exist now. Bytes is the
+	// total size of the areas that exist now.
 	Clients, TMs, Buffers int
 	Bytes                 int64
 
-	// The fields below only grow. CutOffs counts clients that were disconnected, except those
-	// disconnected by Close.
+	// The fields below are counters, which only grow. CutOffs counts the clients that lnetd has
+	// disconnected, except those that Close has disconnected.
 	CutOffs  uint64
 	Requests uint64
 	Rejected uint64
-	// Waits is how often lnetd slept because there were no submissions, BellReads how often it was woken,
-	// and BellWrites how often it woke a client.
+	// Waits counts how often lnetd slept because a client submitted nothing, BellReads how often a client
+	// woke it, and BellWrites how often it woke a client.
 	Waits, BellReads, BellWrites uint64
 	Queues                       [transport.QueueTypes]QueueFigures
 }
 
-// tally is the part of a Total that only grows.
+// tally holds those fields of a Total that are counters.
 type tally struct {
 	cutOffs, requests, rejected  uint64
 	waits, bellReads, bellWrites uint64
@@ -52,10 +53,10 @@ func (t *tally) addQueues(o *[transport.QueueTypes]QueueFigures) {
 	}
 }
 
-// Totals returns the sums of each rule, ordered by name, and of clients without a rule. The counters of
-// past clients are included as long as a rule with that name exists or applies to a client. A rule
-// without clients is included with zeros: a counter that first appears with a value would not show as an
-// increase.
+// Totals returns the sums for each rule, ordered by name, and for the clients without a rule. The counters
+// of past clients are included as long as the rule exists or a client has it. Rules that have had no
+// clients yet are included with zeros. Otherwise monitoring would not detect the first increase of their
+// counters.
 func (s *Server) Totals() []Total {
 	s.mu.Lock()
 	sums := make(map[string]*Total, len(s.goneClients))
@@ -77,7 +78,7 @@ func (s *Server) Totals() []Total {
 		all = append(all, c)
 	}
 	s.mu.Unlock()
-	// A client that is removed meanwhile is still in all, and not yet in the past sums.
+	// A client that has been removed since then is in all, and is not counted in s.goneClients above.
 	for _, c := range all {
 		i, t := c.info(), c.tally()
 		sum := at(i.Rule)
@@ -95,8 +96,8 @@ func (s *Server) Totals() []Total {
 	return list
 }
 
-// prune removes the counters of rules that were deleted, once no connected client uses them. It keeps
-// the counters of clients without a rule. The caller holds mu.
+// prune removes the counters of rules that no longer exist and that no connected client has. It keeps the
+// counters of clients without a rule. The caller holds mu.
 func (s *Server) prune() {
 	stays := map[string]bool{"": true}
 	for _, r := range *s.rules.Load() {

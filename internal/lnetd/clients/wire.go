@@ -9,18 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wire is the connection to a client. It is a socket, or a fake in tests.
+// wire is the connection to a client. It is a socket, except in tests.
 type wire interface {
 	SetDeadline(t time.Time) error
 	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
 	CloseRead() error
 	Close() error
-	// await calls f with the socket each time that a record may have arrived, until f returns true.
+	// await calls f with the socket each time that a record may have arrived, until f returns true. It
+	// returns an error if the read deadline has passed or the connection is closed.
 	await(f func(fd int) bool) error
-	// write calls f each time that there may be room for a record, until f returns true.
+	// write calls f each time that there may be room to send a record, until f returns true. It returns
+	// an error if the write deadline has passed or the connection is closed.
 	write(f func() bool) error
-	// put writes a record without blocking. It returns EAGAIN if there is no room.
+	// put sends a record with control messages without blocking. It returns EAGAIN if the client has not
+	// read earlier records and there is no room for another one.
 	put(record, control []byte) error
 	// hungUp reports whether the client has closed the connection.
 	hungUp() bool

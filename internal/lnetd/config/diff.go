@@ -20,7 +20,7 @@ import (
 // again come after the other NIs.
 //
 // A change of a driver's options replaces the driver, so all NIs on its nets are removed and added
-// again. What depends on a changed item is also removed before and added again after the change: peers
+// again. Dependents of a changed item are also removed before and added again after the change: peers
 // with NIDs on a net, and routes through gateways on it, if the net loses its last NI or gains its first
 // one; routes through a peer that changes; and routes to a net on which an NI is added. Diff ignores
 // positions in files and the order of peers and routes. It compares the order of NIs, because the first

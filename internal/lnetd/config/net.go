@@ -180,7 +180,7 @@ func (ni *fileNI) allCPTs() ([]int, bool) {
 }
 
 // device returns an NI with the name and the CPU partitions of the interface. If the interface has no
-// CPU partitions of its own, the NI gets those in all. It returns false if it has reported a problem.
+// CPU partitions, the NI gets those in all. It returns false if it has reported a problem.
 func (i *fileInterface) device(all []int) (ni NI, ok bool) {
 	s, ok := i.textOf(deviceText)
 	if !ok {

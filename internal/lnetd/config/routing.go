@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Routing says whether a node is a router, and when it announces this to its peers.
+// Routing is whether a node is a router, and when it announces this to its peers.
 type Routing uint8
 
 // Values of Routing. RoutingOff means that the node is not a router.

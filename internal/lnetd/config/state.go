@@ -21,7 +21,7 @@ type State struct {
 	Peers  []Peer
 	Routes []Route
 	Policies
-	// Routing says whether the node is a router. Buffers are the numbers of its router buffers.
+	// Routing is whether the node is a router. Buffers are the numbers of its router buffers.
 	Routing Routing
 	Buffers node.Buffers
 	// Drivers holds driver options by net type. A net type without options is absent.
