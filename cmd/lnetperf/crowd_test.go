@@ -31,7 +31,7 @@ func TestCrowd(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := got.Crowd.Ways
-	if len(w) != 4 || w[0].Figure.Median <= 0 || w[3].Peers != 60 || w[3].By != perf.LegFloor || got.Crowd.Rest <= 0 || got.Crowd.Spread.Median <= 0 {
+	if len(w) != 4 || w[0].Figure.Median <= 0 || w[3].Peers != 60 || w[3].By != perf.MethodFloor || got.Crowd.Rest <= 0 || got.Crowd.Spread.Median <= 0 {
 		t.Errorf("JSON %s", out)
 	}
 	c.run(exitUsage, "--peers", "1")

@@ -10,20 +10,21 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Leg is a way to make the exchanges of a case.
-type Leg string
+// Method is a way to make the exchanges of a case. All methods make the same number of exchanges with
+// the same sizes.
+type Method string
 
-// The ways to make exchanges.
+// The methods.
 const (
-	LegLNet  Leg = "lnetd"
-	LegFloor Leg = "floor" // plain TCP, a write for each message
-	LegLimit Leg = "limit" // plain TCP, batched and spinning
+	MethodLNet  Method = "lnetd"
+	MethodFloor Method = "floor" // plain TCP, with one write for each message
+	MethodLimit Method = "limit" // plain TCP, with one write for many messages and with polling
 )
 
-// legs is the order in which the legs alternate.
-var legs = []Leg{LegLNet, LegFloor, LegLimit}
+// methods are the methods in the order in which they alternate.
+var methods = []Method{MethodLNet, MethodFloor, MethodLimit}
 
-// senderKey identifies a sender.
+// senderKey identifies a sender by its peer credits and its way of delivery.
 type senderKey struct {
 	credits  int
 	delivery int
@@ -40,14 +41,16 @@ type bench struct {
 	limit   *limitClient
 
 	meter *meter
-	// overhead is what counting itself costs both processes, without and with calls.
+	// overhead is the cost of the counting itself in the active and in the passive process. The key is
+	// false for rounds that measure time, and true for rounds that count system calls.
 	overhead map[bool]*[2]Cost
 
-	now    *test // the open case
-	series *series
+	current *test // the open case, or nil
+	session *selftestSession
 }
 
-// startBench starts what the active process needs. A Serve must run in another process.
+// startBench starts the nodes, clients and plain connections of the active process. Serve must be
+// running in another process. The caller must call stop.
 func startBench(ctx context.Context, c Config) (b *bench, err error) {
 	b = &bench{
 		config: c, server: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), c.Server), overhead: map[bool]*[2]Cost{},
@@ -75,7 +78,8 @@ func startBench(ctx context.Context, c Config) (b *bench, err error) {
 	return b, b.measureOverhead()
 }
 
-// startClient starts a node with a separate address, so that it has its own connections and credits.
+// startClient starts a node with the given number of peer credits, and its tester and senders. The node
+// has a separate address, so that it shares no connection with the other node.
 func (b *bench) startClient(ctx context.Context, credits int) error {
 	address := b.config.Client
 	if credits == highCredits {
@@ -119,29 +123,30 @@ func (b *bench) stop() (err error) {
 	return err
 }
 
-// overheadSamples is enough to find the minimum.
+// overheadSamples is the number of empty measurements whose minimum is the overhead.
 const overheadSamples = 7
 
-// measureOverhead measures what counting itself costs.
+// measureOverhead measures the cost of the counting itself. run subtracts it from the costs of a round.
 func (b *bench) measureOverhead() error {
 	for _, calls := range []bool{false, true} {
-		looks := new([2]Cost)
+		overhead := new([2]Cost)
 		for range overheadSamples {
 			asks, answers, err := b.count(calls, func() error { return nil })
 			if err != nil {
 				return err
 			}
-			looks[0], looks[1] = looks[0].least(asks), looks[1].least(answers)
+			overhead[0], overhead[1] = overhead[0].minimum(asks), overhead[1].minimum(answers)
 		}
-		b.overhead[calls] = looks
+		b.overhead[calls] = overhead
 	}
 	return nil
 }
 
-// count runs f and returns what both processes have paid.
+// count runs f and returns the costs of the active process and of the passive process meanwhile. answers
+// is nil if the passive process reports no costs. With calls, only system calls are counted.
 func (b *bench) count(calls bool, f func() error) (asks, answers Cost, err error) {
 	if b.config.Passive != nil {
-		if err := b.config.Passive.begin(calls); err != nil {
+		if err := b.config.Passive.beginCosts(calls); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -155,72 +160,72 @@ func (b *bench) count(calls bool, f func() error) (asks, answers Cost, err error
 		return nil, nil, err
 	}
 	if b.config.Passive != nil {
-		answers, err = b.config.Passive.end()
+		answers, err = b.config.Passive.endCosts()
 	}
 	return asks, answers, err
 }
 
-// open implements arm.
+// open implements benchPair.
 func (b *bench) open(ctx context.Context, name string) error {
 	all := tests()
 	k := slices.IndexFunc(all, func(t test) bool { return t.name == name })
 	if k < 0 {
 		return fmt.Errorf("there is no case %q", name)
 	}
-	b.now = &all[k]
-	if !b.now.selftest {
+	b.current = &all[k]
+	if !b.current.selftest {
 		return nil
 	}
 	var err error
-	b.series, err = b.testers[b.now.credits].open(ctx, b.server)
+	b.session, err = b.testers[b.current.credits].open(ctx, b.server)
 	return err
 }
 
-// close implements arm.
+// close implements benchPair.
 func (b *bench) close(ctx context.Context) (err error) {
-	if b.series != nil {
-		err = b.series.close(ctx)
+	if b.session != nil {
+		err = b.session.close(ctx)
 	}
-	b.now, b.series = nil, nil
+	b.current, b.session = nil, nil
 	return err
 }
 
-// run implements arm.
-func (b *bench) run(ctx context.Context, leg Leg, n int, calls bool) (r Round, err error) {
-	if b.now == nil {
+// run implements benchPair.
+func (b *bench) run(ctx context.Context, method Method, n int, calls bool) (r Round, err error) {
+	if b.current == nil {
 		return r, errors.New("no case is open")
 	}
 	asks, answers, err := b.count(calls, func() error {
-		r.Took, err = b.exchange(ctx, leg, n)
+		r.Took, err = b.exchange(ctx, method, n)
 		return err
 	})
 	if err != nil {
 		return r, err
 	}
-	looks := b.overhead[calls]
-	r.Asks = asks.each(n, looks[0])
+	overhead := b.overhead[calls]
+	r.Asks = asks.each(n, overhead[0])
 	if answers != nil {
-		r.Answers = answers.each(n, looks[1])
+		r.Answers = answers.each(n, overhead[1])
 	}
 	return r, nil
 }
 
-// exchange makes n exchanges of the case.
-func (b *bench) exchange(ctx context.Context, leg Leg, n int) (time.Duration, error) {
-	t := b.now
+// exchange makes n exchanges of the open case with a method, and returns the time taken.
+func (b *bench) exchange(ctx context.Context, method Method, n int) (time.Duration, error) {
+	t := b.current
 	in, out := t.plain()
 	x := exchange{n: n, in: t.in, out: t.out, window: t.window, blocking: t.blocking}
 	switch {
-	case leg == LegFloor:
+	case method == MethodFloor:
 		return b.floor.exchange(n, in, out, t.window)
-	case leg == LegLimit:
+	case method == MethodLimit:
 		return b.limit.exchange(n, in, out, t.window)
-	case leg != LegLNet:
-		return 0, fmt.Errorf("there is no way %q", leg)
+	case method != MethodLNet:
+		return 0, fmt.Errorf("there is no way %q", method)
 	case t.machine:
 		return b.senders[senderKey{t.credits, int(t.delivery)}].run(ctx, x)
 	case t.selftest:
-		return b.series.run(ctx, x)
+		return b.session.run(ctx, x)
 	}
 	return b.clients[t.credits].run(ctx, b.server, x)
 }

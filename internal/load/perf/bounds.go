@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// Bounds are upper limits for the costs of exchanges. Costs are counts, which vary less than times on a
-// busy machine.
+// Bounds are upper limits for the costs of exchanges. They limit counts and not times, because counts
+// vary less on a busy machine.
 type Bounds struct {
-	// Bounds has the limits by case, side and name of the cost.
+	// Bounds are the limits, by case, by process and by name of the cost.
 	Bounds map[string]map[side]map[string]float64 `json:"bounds"`
-	// Floors has the costs of plain TCP at the time of recording, for the costs in scaled.
+	// Floors are the costs of plain TCP when the bounds were recorded, for the costs in scaled.
 	Floors map[string]map[side]map[string]float64 `json:"floors,omitempty"`
 }
 
-// side is one of the two processes.
+// side is one of the two processes of a measurement.
 type side string
 
 const (
@@ -37,16 +37,16 @@ func (m *Measured) costs(s side) map[string]Spread {
 	return m.Answers
 }
 
-// bounded has the costs that have bounds.
+// bounded lists the costs that have bounds.
 var bounded = []string{Wakeups, Syscalls, IOSyscalls, Allocs}
 
-// scaled has the costs that depend on how a machine wakes threads. If plain TCP costs more of them than
-// it did at the time of recording, their bounds increase by the same factor.
+// scaled lists the costs that depend on how a machine wakes threads. If such a cost is higher for plain
+// TCP now than when the bounds were recorded, its bound increases by the same factor.
 var scaled = []string{Wakeups, Syscalls}
 
-// margins define how far a bound is above the recorded value: by a share of it, so that other machines
-// pass, or by a minimum for values near 0. One more read or write per exchange exceeds the bound. So does
-// one more wake-up, where an exchange has two or three.
+// margins define how far a bound is above the recorded value: by a share of the value, so that other
+// machines pass, plus a minimum for values near 0. One more read or write per exchange exceeds the
+// bound. One more wake-up does too, if an exchange has two or three.
 var margins = map[string]struct{ share, least float64 }{
 	Wakeups:    {0.25, 0.03},
 	Syscalls:   {0.20, 0.03},
@@ -54,7 +54,7 @@ var margins = map[string]struct{ share, least float64 }{
 	Allocs:     {0.25, 0.10},
 }
 
-// RecordBounds creates bounds from results: from the upper quartile of the rounds.
+// RecordBounds creates bounds from results: the upper quartile of the rounds plus a margin.
 func RecordBounds(results []*Result) *Bounds {
 	b := &Bounds{Bounds: map[string]map[side]map[string]float64{}, Floors: map[string]map[side]map[string]float64{}}
 	for _, r := range results {
@@ -78,7 +78,7 @@ func RecordBounds(results []*Result) *Bounds {
 	return b
 }
 
-// ReadBounds reads bounds from a file.
+// ReadBounds reads bounds from a file. It returns an error if the file names unknown cases or costs.
 func ReadBounds(path string) (*Bounds, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -97,7 +97,7 @@ func ReadBounds(path string) (*Bounds, error) {
 	return b, nil
 }
 
-// check returns an error if the bounds cannot be compared with any result.
+// check returns an error if there are no bounds, or if one is for an unknown case, process or cost.
 func (b *Bounds) check() error {
 	if len(b.Bounds) == 0 {
 		return errors.New("it has no bounds")
@@ -133,7 +133,7 @@ func (b *Bounds) Write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// scale returns the factor for a bound on this machine, at least 1.
+// scale returns the factor by which a bound is multiplied on this machine. It is at least 1.
 func (b *Bounds) scale(r *Result, s side, name string) float64 {
 	recorded, now := b.Floors[r.Case][s][name], r.Floor.costs(s)[name].Median
 	if recorded <= 0 || now-recorded <= margins[name].least {
@@ -152,9 +152,9 @@ func (b *Bounds) Cases() *regexp.Regexp {
 	return regexp.MustCompile("^(?:" + strings.Join(names, "|") + ")$")
 }
 
-// Compare returns what exceeds its bound, and what has a bound but was not counted. It uses the lower
-// quartile of the rounds: a regression raises the costs of all rounds, but a busy machine only those of
-// some.
+// Compare compares results with the bounds. above describes the costs that exceed their bound, and left
+// the costs that have a bound but were not counted. It compares the lower quartile of the rounds,
+// because a regression raises the costs of all rounds, and a busy machine only those of some rounds.
 func (b *Bounds) Compare(results []*Result) (above, left []string) {
 	for _, r := range results {
 		of := b.Bounds[r.Case]

@@ -9,14 +9,15 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// test is a case that is measured in several ways.
+// test is a case: a kind of exchange that is measured with each method.
 type test struct {
 	name     string
 	in, out  int
 	window   int
 	blocking bool
-	selftest bool // RPCs of LNet selftest: a ping, or a BRW of in or out bytes
-	// machine selects a pair of transfer machines. A message is sent back unchanged.
+	selftest bool // the exchange is an RPC of LNet selftest: a BRW of in or out bytes, or a ping if both are 0
+	// machine selects an exchange between two transfer machines. The passive one sends messages back
+	// unchanged.
 	machine  bool
 	delivery tmhost.Delivery
 	credits  int
@@ -25,7 +26,7 @@ type test struct {
 	atLeast  bool // the goal is a lower bound
 }
 
-// unit is the unit of a case's figure.
+// unit is the unit in which the result of a case is given.
 type unit uint8
 
 const (
@@ -109,8 +110,8 @@ func selftestTests() (ts []test) {
 	return ts
 }
 
-// plain returns the sizes of a message and its answer in the plain exchange. For a selftest ping, this is
-// the size of its messages.
+// plain returns the payload sizes of a message and of its answer when the case runs over plain TCP. For
+// a selftest ping both are the size of a selftest message.
 func (t *test) plain() (in, out int) {
 	if t.selftest && t.in+t.out == 0 {
 		return message.Size, message.Size
@@ -118,7 +119,7 @@ func (t *test) plain() (in, out int) {
 	return t.in, t.out
 }
 
-// figure converts the time for n transfers to the unit of the case.
+// figure converts the time that n exchanges took to the unit of the case.
 func (t *test) figure(took time.Duration, n int) float64 {
 	each := took.Seconds() / float64(n)
 	switch t.unit {
@@ -150,5 +151,5 @@ func (t *test) goalText() string {
 	return fmt.Sprintf("at most %.2f", t.goal)
 }
 
-// String returns the unit as in JSON.
+// String returns the name of the unit in JSON.
 func (u unit) String() string { return []string{"us", "GB/s", "1/s"}[u] }

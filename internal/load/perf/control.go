@@ -10,29 +10,30 @@ import (
 	"time"
 )
 
-// The processes of a measurement are controlled through standard input and output. A request and its
-// answer are one line of JSON each.
+// The processes of a measurement are controlled through their standard input and output. Each request
+// and each response is one line of JSON.
 
-// request is a request.
+// request is a request to a passive or active process.
 type request struct {
-	Do    string `json:"do"`
-	Case  string `json:"case,omitempty"`
-	Leg   Leg    `json:"leg,omitempty"`
-	N     int    `json:"n,omitempty"`
-	Calls bool   `json:"calls,omitempty"` // count system calls of all kinds, and nothing else
+	Do     string `json:"do"`
+	Case   string `json:"case,omitempty"`
+	Method Method `json:"leg,omitempty"`
+	N      int    `json:"n,omitempty"`
+	Calls  bool   `json:"calls,omitempty"` // count only system calls, of all kinds
 }
 
-// The requests. A passive process counts. An active process does what arm specifies.
+// The requests. The first three are for a passive process: start counting costs, return the costs, and
+// return the memory in use. The others are for an active process: the methods of benchPair.
 const (
-	doCount = "count"
-	doTell  = "tell"
-	doWeigh = "weigh"
-	doOpen  = "open"
-	doRun   = "run"
-	doClose = "close"
+	doBeginCosts = "count"
+	doEndCosts   = "tell"
+	doMemory     = "weigh"
+	doOpen       = "open"
+	doRun        = "run"
+	doClose      = "close"
 )
 
-// response is the answer to a request.
+// response is the response to a request.
 type response struct {
 	Error string `json:"error,omitempty"`
 	Cost  Cost   `json:"cost,omitempty"`
@@ -40,13 +41,13 @@ type response struct {
 	Round *Round `json:"round,omitempty"`
 }
 
-// Process is another process, at the other end of two pipes. It must not be used concurrently.
+// Process controls another process through two pipes. It must not be used concurrently.
 type Process struct {
 	in  *json.Encoder
 	out *json.Decoder
 }
 
-// NewProcess returns the process that reads w and writes r.
+// NewProcess returns a Process that writes requests to w and reads responses from r.
 func NewProcess(r io.Reader, w io.Writer) *Process {
 	return &Process{json.NewEncoder(w), json.NewDecoder(r)}
 }
@@ -65,8 +66,9 @@ func (p *Process) call(a request) (response, error) {
 	return t, nil
 }
 
-// answer calls f for each request in r until r ends or ctx is done, and writes its results to w.
-func answer(ctx context.Context, r io.Reader, w io.Writer, f func(a request) (response, error)) error {
+// serveRequests calls f for each request that it reads from r, and writes the response or the error to
+// w. It returns when r ends or ctx is done.
+func serveRequests(ctx context.Context, r io.Reader, w io.Writer, f func(a request) (response, error)) error {
 	in, out := json.NewDecoder(r), json.NewEncoder(w)
 	for ctx.Err() == nil {
 		var a request
@@ -86,21 +88,22 @@ func answer(ctx context.Context, r io.Reader, w io.Writer, f func(a request) (re
 	return nil
 }
 
-// ServeCosts answers the requests to a passive process until r ends.
+// ServeCosts answers requests for the costs of this passive process. It reads them from r, writes
+// responses to w, and returns when r ends.
 func ServeCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 	m, err := newMeter()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
-	return answer(ctx, r, w, func(a request) (t response, err error) {
+	return serveRequests(ctx, r, w, func(a request) (t response, err error) {
 		switch a.Do {
-		case doCount:
+		case doBeginCosts:
 			return t, m.begin(a.Calls)
-		case doTell:
+		case doEndCosts:
 			t.Cost, err = m.end()
 			return t, err
-		case doWeigh:
+		case doMemory:
 			t.Bytes = inUse()
 			return t, nil
 		}
@@ -108,24 +111,24 @@ func ServeCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 	})
 }
 
-// begin and end control the meter of a passive process.
-func (p *Process) begin(calls bool) error {
-	_, err := p.call(request{Do: doCount, Calls: calls})
+// beginCosts and endCosts control the meter of a passive process.
+func (p *Process) beginCosts(calls bool) error {
+	_, err := p.call(request{Do: doBeginCosts, Calls: calls})
 	return err
 }
 
-func (p *Process) end() (Cost, error) {
-	t, err := p.call(request{Do: doTell})
+func (p *Process) endCosts() (Cost, error) {
+	t, err := p.call(request{Do: doEndCosts})
 	return t.Cost, err
 }
 
-// memoryInUse returns the memory in use by a passive process.
+// memoryInUse returns the memory in bytes that a passive process uses.
 func (p *Process) memoryInUse() (bytes int, err error) {
-	t, err := p.call(request{Do: doWeigh})
+	t, err := p.call(request{Do: doMemory})
 	return t.Bytes, err
 }
 
-// inUse returns the memory that Go uses in this process, without garbage.
+// inUse returns the bytes of heap and stacks in use by this process, after a garbage collection.
 func inUse() int {
 	runtime.GC()
 	var s runtime.MemStats
@@ -141,17 +144,17 @@ type Round struct {
 	Answers Cost `json:"answers,omitempty"`
 }
 
-// benchPair is a pair of processes that exchange messages: this process and a passive one, or two other ones,
-// of which this process controls the active one.
+// benchPair is an active and a passive process that exchange messages. The active one is this process
+// (bench) or another one that this process controls (remotePair).
 type benchPair interface {
 	// open prepares a case. The previous case must be closed.
 	open(ctx context.Context, name string) error
-	// run makes n exchanges of the case.
-	run(ctx context.Context, leg Leg, n int, calls bool) (Round, error)
+	// run makes n exchanges of the open case with a method. With calls, it only counts system calls.
+	run(ctx context.Context, method Method, n int, calls bool) (Round, error)
 	close(ctx context.Context) error
 }
 
-// remotePair is an arm of other processes.
+// remotePair is a benchPair whose active process is another process that runs Perform.
 type remotePair struct{ *Process }
 
 func (w remotePair) open(_ context.Context, name string) error {
@@ -159,8 +162,8 @@ func (w remotePair) open(_ context.Context, name string) error {
 	return err
 }
 
-func (w remotePair) run(_ context.Context, leg Leg, n int, calls bool) (Round, error) {
-	t, err := w.call(request{Do: doRun, Leg: leg, N: n, Calls: calls})
+func (w remotePair) run(_ context.Context, method Method, n int, calls bool) (Round, error) {
+	t, err := w.call(request{Do: doRun, Method: method, N: n, Calls: calls})
 	if err == nil && t.Round == nil {
 		err = errors.New("a process says nothing of its round")
 	}
@@ -175,8 +178,8 @@ func (w remotePair) close(context.Context) error {
 	return err
 }
 
-// Perform is the active process of an arm. It executes requests until r ends. ready is called when it has
-// started.
+// Perform runs the active process of a remotePair. It reads requests from r, writes responses to w, and
+// returns when r ends. It calls ready when it has started.
 func Perform(ctx context.Context, c Config, r io.Reader, w io.Writer, ready func()) (err error) {
 	b, err := startBench(ctx, c)
 	if err != nil {
@@ -184,12 +187,12 @@ func Perform(ctx context.Context, c Config, r io.Reader, w io.Writer, ready func
 	}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	ready()
-	return answer(ctx, r, w, func(a request) (response, error) {
+	return serveRequests(ctx, r, w, func(a request) (response, error) {
 		switch a.Do {
 		case doOpen:
 			return response{}, b.open(ctx, a.Case)
 		case doRun:
-			round, err := b.run(ctx, a.Leg, a.N, a.Calls)
+			round, err := b.run(ctx, a.Method, a.N, a.Calls)
 			return response{Round: &round}, err
 		case doClose:
 			return response{}, b.close(ctx)

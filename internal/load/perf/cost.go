@@ -12,17 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The costs of messages in a process. The names are used in JSON and in files with bounds.
+// The names of the costs of exchanges in a process. They are used in JSON and in files with bounds.
 const (
-	// Wakeups are voluntary context switches of all threads. Each is a sleep that another thread must
-	// end.
+	// Wakeups are voluntary context switches of all threads: a thread slept and was woken.
 	Wakeups = "wakeups"
 	// Preemptions are involuntary context switches. They show how busy the machine was.
 	Preemptions = "preemptions"
 	// Syscalls are system calls of all kinds.
 	Syscalls = "syscalls"
-	// IOSyscalls are reads and writes, including vectored ones. This covers the traffic of sockets and
-	// eventfds here, but not futex, epoll or recvmsg.
+	// IOSyscalls are the system calls read and write, including the vectored ones. Here these are all calls
+	// that move data through sockets and eventfds. They do not include futex, epoll and recvmsg.
 	IOSyscalls = "io_syscalls"
 	// CPU is user and system time in microseconds.
 	CPU = "cpu_us"
@@ -30,20 +29,21 @@ const (
 	Allocs = "allocs"
 )
 
-// Cost maps these names to the costs of a process. Costs that could not be counted are missing.
+// Cost has the costs of a process by name. It has no entry for a cost that could not be counted.
 type Cost map[string]float64
 
-// each returns the cost of one of n messages. look is the cost of counting, which is subtracted.
-func (c Cost) each(n int, look Cost) Cost {
+// each returns the costs per exchange, if c are the costs of n exchanges. It first subtracts overhead,
+// the cost of the counting itself.
+func (c Cost) each(n int, overhead Cost) Cost {
 	out := Cost{}
 	for k, v := range c {
-		out[k] = max(0, v-look[k]) / float64(n)
+		out[k] = max(0, v-overhead[k]) / float64(n)
 	}
 	return out
 }
 
-// least returns the minimum of each figure.
-func (c Cost) least(o Cost) Cost {
+// minimum returns, for each name, the lower cost of c and o. It may change c. If c is nil, it returns o.
+func (c Cost) minimum(o Cost) Cost {
 	if c == nil {
 		return o
 	}
@@ -57,10 +57,10 @@ func (c Cost) least(o Cost) Cost {
 type meter struct {
 	io    int // descriptor of /proc/self/io; -1: not supported by this kernel
 	first readings
-	calls *callCounter // while it counts system calls
+	calls *callCounter // set while system calls are counted
 }
 
-// readings are counters of a process.
+// readings are the values of this process's counters at one time.
 type readings struct {
 	usage   unix.Rusage
 	cpu     time.Duration
@@ -86,11 +86,11 @@ func (m *meter) close() error {
 	return unix.Close(m.io)
 }
 
-// begin starts counting. If calls is set, it also counts system calls of all kinds, if that is permitted.
-// This makes every system call more expensive, so the other costs are then not meaningful.
+// begin starts counting. With calls, it counts only system calls, if that is permitted. That makes each
+// system call more expensive, so the other costs would be wrong.
 func (m *meter) begin(calls bool) error {
 	if calls {
-		c, err := countCalls()
+		c, err := openCallCounter()
 		if err == nil {
 			m.calls = c
 		} else if !errors.Is(err, errNotPermitted) {
@@ -98,7 +98,7 @@ func (m *meter) begin(calls bool) error {
 		}
 	}
 	var s runtime.MemStats
-	runtime.ReadMemStats(&s) // stops the world: first here, and last in end
+	runtime.ReadMemStats(&s) // stops the world, so it comes before the other readings here, and after them in end
 	m.first.mallocs = s.Mallocs
 	if err := m.first.read(m.io); err != nil {
 		return err

@@ -36,7 +36,7 @@ func counted(t *testing.T, calls bool, f func()) Cost {
 	}
 	var look Cost
 	for range overheadSamples {
-		look = look.least(one(func() {}))
+		look = look.minimum(one(func() {}))
 	}
 	return one(f).each(1, look)
 }
@@ -182,7 +182,7 @@ func TestProcess(t *testing.T) {
 		"it leaves something out": "{}\n",
 	} {
 		p := NewProcess(strings.NewReader(said), io.Discard)
-		if r, err := (remotePair{p}).run(t.Context(), LegLNet, 1, false); err == nil {
+		if r, err := (remotePair{p}).run(t.Context(), MethodLNet, 1, false); err == nil {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

@@ -6,8 +6,8 @@
 // that share memory, with copies, with plain TCP, and with a program that has its own node. ServeHost and
 // ServeGuest are the other processes.
 //
-// Serve runs in the passive process, and ServeCosts reports what the exchanges cost it. Run measures from the
-// active process. Its rounds alternate between the ways, so that all have the same disturbances. Against
-// does the same with two pairs of processes whose active sides run Perform. A spinning end has a locked
-// thread.
+// Serve runs in the passive process, and ServeCosts reports the costs of that process. Run measures from
+// the active process. Its rounds alternate between the methods, so that all have the same disturbances.
+// ComparePaired compares two pairs of processes whose active sides run Perform. An end that polls a
+// socket locks its goroutine to a thread.
 package perf

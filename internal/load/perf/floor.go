@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// The floor is what a simple Go program does that exchanges messages over one TCP connection without any
-// protocol: it reads a header of 96 bytes, reads the payload, and writes an answer. 96 bytes is the size
-// of an LNet message without payload on a V3 connection.
+// headSize is the size of a header of the floor. The floor is a simple Go program that exchanges
+// messages over one TCP connection without LNet: it reads a header, reads the payload, and writes an
+// answer. An LNet message without payload has as many bytes on a V3 connection.
 const headSize = 96
 
-// floorServer answers on plain connections until ctx is done.
+// floorServer accepts plain connections and answers their messages until ctx is done.
 func floorServer(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -33,20 +33,22 @@ func floorServer(ctx context.Context, l net.Listener) error {
 			defer func() { _ = c.Close() }()
 			stop := context.AfterFunc(ctx, func() {
 				if c, ok := c.(*net.TCPConn); ok {
-					_ = c.CloseRead() // a spinning answerer sees this; Close waits for it
+					_ = c.CloseRead() // ends serveLimitConn, which polls the socket; Close would wait for it
 				}
 				_ = c.Close()
 			})
 			defer stop()
-			floorAnswer(c)
+			serveFloorConn(c)
 		}()
 	}
 }
 
-// floorAnswer reads messages and answers each with one write. The header has the length of the payload
-// and that of the answer's payload. A header with limitMark passes the connection to limitAnswer.
-func floorAnswer(c net.Conn) {
-	// Servers of small messages commonly read ahead a few messages. Larger payloads bypass the buffer.
+// serveFloorConn reads messages and answers each with one write. The header of a message has the length
+// of its payload and of the answer's payload. If a header has limitMark, serveLimitConn serves the
+// connection from then on.
+func serveFloorConn(c net.Conn) {
+	// As in many servers, a read may return several small messages. Payloads larger than the buffer are not
+	// copied through it.
 	r := bufio.NewReaderSize(c, 64<<10)
 	head := make([]byte, headSize)
 	var payload, answer []byte // grown as needed
@@ -60,7 +62,7 @@ func floorAnswer(c net.Conn) {
 		}
 		if binary.LittleEndian.Uint32(head[8:]) == limitMark {
 			if c, ok := c.(*net.TCPConn); ok {
-				limitAnswer(c, head)
+				serveLimitConn(c, head)
 			}
 			return
 		}
@@ -68,7 +70,7 @@ func floorAnswer(c net.Conn) {
 			payload = make([]byte, in)
 		}
 		if len(answer) < headSize+int(out) {
-			answer = written(headSize + int(out))
+			answer = writtenMemory(headSize + int(out))
 		}
 		if _, err := io.ReadFull(r, payload[:in]); err != nil {
 			return
@@ -79,22 +81,22 @@ func floorAnswer(c net.Conn) {
 	}
 }
 
-// written returns n bytes of memory that have been written. Memory that was never written maps to a
-// single page of zeros, which would be sent or copied from the processor's nearest cache.
-func written(n int) []byte {
+// writtenMemory returns n bytes of memory that has been written to. Memory that was never written to is
+// one page of zeros, mapped many times, which the processor could send from its cache.
+func writtenMemory(n int) []byte {
 	b := make([]byte, n)
-	touchPages(b)
+	writePages(b)
 	return b
 }
 
-// touchPages writes to all pages of b.
-func touchPages(b []byte) {
+// writePages writes to all bytes of b, so that each page has memory.
+func writePages(b []byte) {
 	for k := range b {
 		b[k] = byte(k)
 	}
 }
 
-// floorClient measures on one plain connection.
+// floorClient is the active end of a plain connection.
 type floorClient struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -109,16 +111,17 @@ func dialFloor(ctx context.Context, addr string) (*floorClient, error) {
 	return &floorClient{conn: c, r: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
-// floorMessage returns a message with in bytes of payload whose answer has out bytes.
+// floorMessage returns a message with in bytes of payload that requests an answer with out bytes of
+// payload.
 func floorMessage(in, out int) []byte {
-	b := written(headSize + in)
+	b := writtenMemory(headSize + in)
 	clear(b[:headSize])
 	binary.LittleEndian.PutUint32(b, uint32(in))
 	binary.LittleEndian.PutUint32(b[4:], uint32(out))
 	return b
 }
 
-// once sends a message and waits for its answer.
+// once sends a message and waits for its answer, which it reads into answer.
 func (f *floorClient) once(message, answer []byte) error {
 	if _, err := f.conn.Write(message); err != nil {
 		return err
@@ -127,9 +130,9 @@ func (f *floorClient) once(message, answer []byte) error {
 	return err
 }
 
-// exchange sends n messages with in bytes of payload, which are answered with out bytes. At most window
-// messages are under way. Each is written separately, from its own memory, as in any program with so many
-// messages under way.
+// exchange sends n messages with in bytes of payload, each with an answer of out bytes, and returns the
+// time taken. At most window messages are in flight. Each of these has separate memory and is written
+// separately.
 func (f *floorClient) exchange(n, in, out, window int) (time.Duration, error) {
 	messages, answers := make([][]byte, window), make([][]byte, window)
 	for k := range window {

@@ -14,26 +14,27 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// hostPoll is how long polling sides poll before they sleep, in lnetd and its clients.
+// hostPoll is how long lnetd and its clients poll before they sleep, in cases with polling.
 const hostPoll = 200 * time.Microsecond
 
 // HostConfig configures the measurement of hosted transfer machines.
 type HostConfig struct {
 	Config
-	// Near and Far are the sockets of the two lnetd processes, which have the addresses Client and
-	// Server. Programs of Near exchange messages with each other, and over TCP with those of Far.
+	// Near and Far are the paths of the client sockets of two lnetd processes, which have the addresses
+	// Client and Server. The clients of Near exchange messages with each other, and over TCP with the
+	// clients of Far.
 	Near, Far string
 }
 
-// DefaultHostConfig returns a configuration that measures on loopback, with sockets in dir, in less than
-// three minutes.
+// DefaultHostConfig returns a configuration that measures on loopback in less than three minutes. The
+// sockets are in dir.
 func DefaultHostConfig(dir string) HostConfig {
 	c := HostConfig{Config: DefaultConfig(), Near: dir + "/near.sock", Far: dir + "/far.sock"}
 	c.Rounds, c.Time = 15, 100*time.Millisecond
 	return c
 }
 
-// at returns the address and the socket of one of the two lnetd processes.
+// at returns the address and the socket path of the far or the near lnetd process.
 func (c *HostConfig) at(far bool) (address netip.Addr, socket string) {
 	if far {
 		return c.Server, c.Far
@@ -41,9 +42,9 @@ func (c *HostConfig) at(far bool) (address netip.Addr, socket string) {
 	return c.Client, c.Near
 }
 
-// ServeHost runs the parts of lnetd that messages pass: a node, and a server for clients' transfer
-// machines on it. It also has its own transfer machines that answer. It returns when ctx is done. ready
-// is called when it listens.
+// ServeHost runs the parts of lnetd that messages pass through: a node, and a server for the transfer
+// machines of clients. It also runs passive transfer machines without a client. It calls ready when it
+// listens, and returns when ctx is done.
 func ServeHost(ctx context.Context, c HostConfig, far bool, ready func()) error {
 	address, socket := c.at(far)
 	o, err := startNode(ctx, &c.Config, address, highCredits)
@@ -69,20 +70,21 @@ func ServeHost(ctx context.Context, c HostConfig, far bool, ready func()) error 
 	return errors.Join(err, s.Close(last), <-served, o.close())
 }
 
-// guestEchoes is the number of a guest's first transfer machine, above those of its host.
+// guestEchoes is the number of a guest's first passive transfer machine. It is above the numbers of the
+// machines in ServeHost.
 const guestEchoes = 20
 
-// guest is a program that uses an lnetd. It has one domain for machines that sleep and one for those that
-// poll, because lnetd polls per domain.
+// guest is a client of an lnetd process. It has one domain for machines that sleep and another for
+// machines that poll, because lnetd polls for all machines of a domain or for none.
 type guest struct {
-	cores           [2]*remote.Core // sleeping, polling
-	sleeps, polling tmSite
+	cores             [2]*remote.Core // sleeping, polling
+	sleeping, polling tmSite
 }
 
 func newGuest(c *HostConfig, far bool) *guest {
 	address, socket := c.at(far)
 	g := &guest{}
-	for k, p := range []*tmSite{&g.sleeps, &g.polling} {
+	for k, p := range []*tmSite{&g.sleeping, &g.polling} {
 		r := remote.Config{Path: socket, Program: "perf"}
 		if k == 1 {
 			r.PollTime = hostPoll
@@ -93,27 +95,28 @@ func newGuest(c *HostConfig, far bool) *guest {
 	return g
 }
 
-// place returns the place of machines with a way of delivery.
-func (g *guest) place(d tmhost.Delivery) *tmSite {
+// siteFor returns the site for machines with a way of delivery.
+func (g *guest) siteFor(d tmhost.Delivery) *tmSite {
 	if d == tmhost.Poll {
 		return &g.polling
 	}
-	return &g.sleeps
+	return &g.sleeping
 }
 
 func (g *guest) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
-	return errors.Join(g.sleeps.leave(ctx), g.polling.leave(ctx))
+	return errors.Join(g.sleeping.closeMachines(ctx), g.polling.closeMachines(ctx))
 }
 
-// ServeGuest runs a program that answers through an lnetd. The near program also answers through files,
-// until the asking side ends that. The far program also answers over plain TCP, until ctx is done.
+// ServeGuest runs a passive client of an lnetd process. The near client also answers through the files
+// of the plain exchange, and returns when the asking end closes it. The far client also answers over
+// plain TCP, and returns when ctx is done.
 func ServeGuest(ctx context.Context, c HostConfig, far bool, files PlainFiles, ready func()) (err error) {
 	g := newGuest(&c, far)
 	defer func() { err = errors.Join(err, g.close()) }()
 	for _, d := range deliveries {
-		if err := g.place(d).startEchoes(ctx, guestEchoes, d); err != nil {
+		if err := g.siteFor(d).startEchoes(ctx, guestEchoes, d); err != nil {
 			return fmt.Errorf("through lnetd: %w", err)
 		}
 	}

@@ -16,26 +16,27 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// hostedTest is a case: an exchange between programs of lnetd, within one process, and without LNet.
+// hostedTest is a case: an exchange that is measured between clients of lnetd, from a node in the
+// measuring process, and without LNet.
 type hostedTest struct {
 	test
-	// far selects two lnetd processes. Otherwise both programs use the same one.
+	// far selects two clients of different lnetd processes. Otherwise both are clients of the same one.
 	far bool
-	// floor is what the result is compared with.
+	// floor is the exchange without LNet that the result is compared with.
 	floor floor
 }
 
-// floor is the fastest way without LNet.
+// floor is a fast exchange without LNet.
 type floor uint8
 
 const (
-	floorAsleep floor = iota // two processes with eventfds and shared memory
-	floorSpins               // the same, but both sides poll
-	floorCopies              // a memory copy
-	floorTCP                 // plain TCP
+	floorSleeping floor = iota // two processes with eventfds and shared memory, which sleep
+	floorPolling               // two processes with shared memory, which both poll
+	floorCopying               // a memory copy
+	floorTCP                   // plain TCP
 )
 
-// String returns the name for tables.
+// String returns the name of the floor in tables.
 func (f floor) String() string { return []string{"eventfds", "spinning", "copy", "plain TCP"}[f] }
 
 func hostedTests() []hostedTest {
@@ -56,16 +57,16 @@ func hostedTests() []hostedTest {
 		add(far, f, test{name: "bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, goal: goal, atLeast: true})
 		add(far, f, test{name: "bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, goal: goal, atLeast: true})
 	}
-	message(false, floorAsleep, "notified", tmhost.Sync, 2.5)
-	message(false, floorAsleep, "asynchronous", tmhost.Async, 2.5)
-	message(false, floorAsleep, "polling", tmhost.Poll, 1)
-	message(false, floorSpins, "polling", tmhost.Poll, 0)
+	message(false, floorSleeping, "notified", tmhost.Sync, 2.5)
+	message(false, floorSleeping, "asynchronous", tmhost.Async, 2.5)
+	message(false, floorSleeping, "polling", tmhost.Poll, 1)
+	message(false, floorPolling, "polling", tmhost.Poll, 0)
 	load := func(far bool, f floor, name string, d tmhost.Delivery) {
 		add(far, f, test{name: "message 96 B and back, 64 in flight, " + name, in: 96, out: 96, window: 64, delivery: d, unit: perSecond})
 	}
-	load(false, floorAsleep, "asynchronous", tmhost.Async)
-	load(false, floorAsleep, "polling", tmhost.Poll)
-	bulk(false, floorCopies, 0.7)
+	load(false, floorSleeping, "asynchronous", tmhost.Async)
+	load(false, floorSleeping, "polling", tmhost.Poll)
+	bulk(false, floorCopying, 0.7)
 	message(true, floorTCP, "notified", tmhost.Sync, 2.6)
 	message(true, floorTCP, "asynchronous", tmhost.Async, 2.6)
 	message(true, floorTCP, "polling", tmhost.Poll, 1.6)
@@ -75,26 +76,28 @@ func hostedTests() []hostedTest {
 	return ts
 }
 
-// hostedKey identifies a sender: where it runs, whether its peer is far, and how events are delivered.
+// hostedKey identifies a sender: whether it uses the node in this process, whether its peer is far, and
+// how its events are delivered.
 type hostedKey struct {
 	inside, far bool
 	delivery    tmhost.Delivery
 }
 
-// hostedBench is the active side.
+// hostedBench is the active process of a hosted measurement.
 type hostedBench struct {
 	config    HostConfig
 	guest     *guest
-	localNode *lnetNode // a node for transfer machines that are not hosted
+	localNode *lnetNode // a node for transfer machines that do not use lnetd
 	senders   map[hostedKey]*sender
 	tcp       *floorClient
 	plain     *plain
-	from      [tmBulks]*shm.Memory // shared memory, as programs of an lnetd have it
+	from      [tmBulks]*shm.Memory // shared memory, as clients of lnetd use it
 	to        [tmBulks]*shm.Memory
 }
 
-// RunHosted measures every case with two ServeHost and two ServeGuest in other processes. start must
-// start the near guest with the given files. done is called with each result.
+// RunHosted measures the hosted cases and returns their results. Two processes must be running ServeHost
+// and one ServeGuest for the far end. RunHosted calls start with files; start must start the process
+// that runs ServeGuest for the near end with these files. It calls done with each result.
 func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, done func(*HostedResult)) (list []*HostedResult, err error) {
 	h := &hostedBench{config: c, senders: make(map[hostedKey]*sender)}
 	var files PlainFiles
@@ -131,7 +134,7 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 			continue
 		}
 		if t.delivery == tmhost.Poll && runtime.GOMAXPROCS(0) == 1 {
-			continue // polling needs two processors
+			continue // two ends can poll at the same time only on two processors
 		}
 		r, err := h.measure(ctx, &t)
 		if err != nil {
@@ -143,11 +146,11 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 	return list, nil
 }
 
-// makeMemory creates the memory that floorCopies copies.
+// makeMemory creates the memory that floorCopying copies.
 func (h *hostedBench) makeMemory() error {
 	for _, all := range []*[tmBulks]*shm.Memory{&h.from, &h.to} {
 		for k := range all {
-			m, fd, err := shm.Create("copied", offered)
+			m, fd, err := shm.Create("copied", offeredSize)
 			if err != nil {
 				return errors.Join(err, h.freeMemory())
 			}
@@ -155,7 +158,7 @@ func (h *hostedBench) makeMemory() error {
 			if err := unix.Close(fd); err != nil {
 				return errors.Join(err, h.freeMemory())
 			}
-			touchPages(m.Bytes())
+			writePages(m.Bytes())
 		}
 	}
 	return nil
@@ -172,7 +175,7 @@ func (h *hostedBench) freeMemory() (err error) {
 	return err
 }
 
-// makeSenders starts a sender for each way of delivery and each kind of exchange.
+// makeSenders starts a sender for each hostedKey.
 func (h *hostedBench) makeSenders(ctx context.Context) error {
 	net := lnet.MakeNet(lnet.TypeTCP, 0)
 	near, far := lnet.NIDFromIP(net, h.config.Client), lnet.NIDFromIP(net, h.config.Server)
@@ -183,8 +186,8 @@ func (h *hostedBench) makeSenders(ctx context.Context) error {
 			to          lnet.NID
 			first       int
 		}{
-			{false, false, h.guest.place(d), near, guestEchoes},
-			{false, true, h.guest.place(d), far, guestEchoes},
+			{false, false, h.guest.siteFor(d), near, guestEchoes},
+			{false, true, h.guest.siteFor(d), far, guestEchoes},
 			{true, false, &h.localNode.tmSite, h.localNode.nid, tmEchoes},
 			{true, true, &h.localNode.tmSite, far, tmEchoes},
 		} {
@@ -198,14 +201,14 @@ func (h *hostedBench) makeSenders(ctx context.Context) error {
 	return nil
 }
 
-// leg is one way to make the exchanges of a case.
-type leg struct {
+// hostedMethod is a way to make the exchanges of a hosted case, with its results.
+type hostedMethod struct {
 	run     func(n int) (time.Duration, error)
 	n       int
 	figures []float64
 }
 
-// measure runs one case. The ways alternate.
+// measure measures one case. Its rounds alternate between the methods.
 func (h *hostedBench) measure(ctx context.Context, t *hostedTest) (*HostedResult, error) {
 	through := func(inside bool) func(n int) (time.Duration, error) {
 		s := h.senders[hostedKey{inside, t.far, t.delivery}]
@@ -217,7 +220,7 @@ func (h *hostedBench) measure(ctx context.Context, t *hostedTest) (*HostedResult
 	if t.delivery == tmhost.Poll {
 		core = h.guest.cores[1]
 	}
-	ours := &leg{}
+	ours := &hostedMethod{}
 	var spent costs
 	var done int
 	ours.run = func(n int) (time.Duration, error) {
@@ -227,7 +230,7 @@ func (h *hostedBench) measure(ctx context.Context, t *hostedTest) (*HostedResult
 		done += n
 		return took, err
 	}
-	ways := []*leg{ours, {run: through(true)}, {run: h.floorOf(t)}}
+	ways := []*hostedMethod{ours, {run: through(true)}, {run: h.floorOf(t)}}
 	for _, l := range ways {
 		const first = 64
 		took, err := l.run(first)
@@ -259,14 +262,14 @@ func (h *hostedBench) measure(ctx context.Context, t *hostedTest) (*HostedResult
 	}, nil
 }
 
-// floorOf returns the function that a case is compared with.
+// floorOf returns the function that makes n exchanges of a case without LNet.
 func (h *hostedBench) floorOf(t *hostedTest) func(n int) (time.Duration, error) {
 	switch t.floor {
-	case floorAsleep:
+	case floorSleeping:
 		return h.plain.exchange
-	case floorSpins:
+	case floorPolling:
 		return h.plain.spin
-	case floorCopies:
+	case floorCopying:
 		return func(n int) (time.Duration, error) {
 			start := time.Now()
 			for k := range n {
@@ -278,7 +281,8 @@ func (h *hostedBench) floorOf(t *hostedTest) func(n int) (time.Duration, error) 
 	return func(n int) (time.Duration, error) { return h.tcp.exchange(n, t.in, t.out, t.window) }
 }
 
-// costs are the costs of the active program: system calls for bells, and allocations.
+// costs are costs of the active process: reads and writes of the bells, which are eventfds between a
+// client and lnetd, and allocations on Go's heap.
 type costs struct{ bells, allocations uint64 }
 
 func costsOf(c *remote.Core) costs {
@@ -288,7 +292,7 @@ func costsOf(c *remote.Core) costs {
 	return costs{s.BellWrites + s.BellReads, m.Mallocs}
 }
 
-// add adds the costs between before and now.
+// add adds the difference between now and before.
 func (c *costs) add(now, before costs) {
 	c.bells += now.bells - before.bells
 	c.allocations += now.allocations - before.allocations

@@ -16,13 +16,14 @@ type HostedResult struct {
 	Goal     float64 `json:"goal,omitempty"`
 	AtLeast  bool    `json:"at_least,omitempty"`
 	LNet     Spread  `json:"lnetd"`
-	Inproc   Spread  `json:"inproc"` // by a program with its own node
+	Inproc   Spread  `json:"inproc"` // with a node in the measuring process
 	Plain    Spread  `json:"plain"`
-	PlainIs  string  `json:"plain_is"` // name of what Plain measures
-	// Ratio is lnetd's figure divided by the plain one, OfInproc by that of inproc.
+	PlainIs  string  `json:"plain_is"` // name of the exchange that Plain measures
+	// Ratio is the figure LNet divided by Plain, and OfInproc is LNet divided by Inproc, for each round.
 	Ratio    Spread `json:"ratio"`
 	OfInproc Spread `json:"of_inproc"`
-	// Bells and Allocs are the costs of an exchange in the active program.
+	// Bells and Allocs are costs of an exchange in the active process: system calls on the eventfds shared
+	// with lnetd, and allocations on Go's heap.
 	Bells  float64 `json:"bells"`
 	Allocs float64 `json:"allocs"`
 

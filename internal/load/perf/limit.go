@@ -23,29 +23,31 @@ import (
 // data with another.
 
 const (
-	// limitMark, in the third word of a header, requests this mode for a connection.
+	// limitMark, in the third 32-bit word of a header, makes a connection of the plain server one of this
+	// kind.
 	limitMark = 0x746d696c
-	// limitCPU is the offset in a header of an end's processor number plus 1. Ends that share a processor
-	// yield after each poll.
+	// limitCPU is the offset in that header of the processor that an end uses, plus 1. Two ends on the same
+	// processor yield after each poll.
 	limitCPU = 12
-	// limitLooks is the number of polls in vain before a yield to other threads. limitSpin is how long
-	// the answering end polls before it sleeps.
-	limitLooks = 256
+	// limitPolls is the number of polls without data after which a thread yields. limitSpin is how long the
+	// passive end polls before it sleeps.
+	limitPolls = 256
 	limitSpin  = 200 * time.Microsecond
-	// limitMemory is the most that is read at once.
+	// limitMemory is the maximum number of bytes per read.
 	limitMemory = 1<<20 + headSize
 )
 
-// spinner is an end of such a connection: a non-blocking socket.
+// spinner is one end of a connection: a non-blocking socket that is polled.
 type spinner struct {
-	fd     int
-	shares bool // the processor, with the other end
-	sleeps bool // when it polls in vain for long
-	looks  int
-	since  time.Time
+	fd        int
+	sharesCPU bool // both ends use the same processor
+	maySleep  bool // it sleeps after limitSpin without data
+	polls     int
+	since     time.Time
 }
 
-// transfer makes a read or write. It returns 0 if that would block.
+// transfer makes one read or write of b, and returns the number of bytes. It returns 0 if the call would
+// block, and io.EOF at the end of the connection.
 func (s *spinner) transfer(call uintptr, b []byte) (int, error) {
 	for {
 		n, _, errno := syscall.RawSyscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
@@ -59,39 +61,41 @@ func (s *spinner) transfer(call uintptr, b []byte) (int, error) {
 		case n == 0 && call == unix.SYS_READ:
 			return 0, io.EOF
 		}
-		s.looks = 0
+		s.polls = 0
 		return int(n), nil
 	}
 }
 
-// idle is called after a poll in vain.
+// idle is called after a poll in which no data moved. It yields or sleeps if there were many such polls.
+// A sleep ends when the socket is readable or, with writes, writable.
 func (s *spinner) idle(writes bool) error {
-	s.looks++
-	if s.looks == 1 && s.sleeps {
+	s.polls++
+	if s.polls == 1 && s.maySleep {
 		s.since = time.Now()
 	}
-	if s.looks%limitLooks != 0 {
-		if s.shares {
+	if s.polls%limitPolls != 0 {
+		if s.sharesCPU {
 			shm.Yield()
 		}
 		return nil
 	}
 	shm.Yield()
-	if !s.sleeps || time.Since(s.since) < limitSpin {
+	if !s.maySleep || time.Since(s.since) < limitSpin {
 		return nil
 	}
 	p := [1]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
 	if writes {
 		p[0].Events |= unix.POLLOUT
 	}
-	s.looks = 0
+	s.polls = 0
 	if _, err := unix.Poll(p[:], -1); err != nil && !errors.Is(err, unix.EINTR) {
 		return os.NewSyscallError("poll", err)
 	}
 	return nil
 }
 
-// chooseCPU returns the first or the last processor that this thread may use.
+// chooseCPU returns the first or the last processor that this thread may use, and the set of all
+// processors that it may use.
 func chooseCPU(last bool) (chosen int, all unix.CPUSet, err error) {
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		return 0, all, os.NewSyscallError("sched_getaffinity", err)
@@ -108,9 +112,9 @@ func chooseCPU(last bool) (chosen int, all unix.CPUSet, err error) {
 	return chosen, all, nil
 }
 
-// confineThread locks this goroutine to a thread and the thread to one processor, until restore is
-// called.
-func confineThread(last bool) (cpu int, restore func(), err error) {
+// restrictThread locks this goroutine to a thread, and the thread to the first or last processor that it
+// may use. restore undoes both.
+func restrictThread(last bool) (cpu int, restore func(), err error) {
 	runtime.LockOSThread()
 	cpu, all, err := chooseCPU(last)
 	if err == nil {
@@ -125,44 +129,46 @@ func confineThread(last bool) (cpu int, restore func(), err error) {
 	return cpu, func() {
 		if unix.SchedSetaffinity(0, &all) == nil {
 			runtime.UnlockOSThread()
-		} // otherwise the thread ends with its goroutine
+		} // otherwise the goroutine stays locked, and the thread ends with it
 	}, nil
 }
 
-// limitAnswer answers on a connection until it ends. The caller has read only the header with the mark.
-// While limitAnswer polls the socket, the connection cannot be closed. Shut it down to end it.
-func limitAnswer(c *net.TCPConn, head []byte) {
+// serveLimitConn answers messages on a connection until the connection ends. head is the header with
+// limitMark, after which the caller must have read nothing. While serveLimitConn runs, c.Close blocks;
+// call c.CloseRead to make it return.
+func serveLimitConn(c *net.TCPConn, head []byte) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return
 	}
-	cpu, restore, err := confineThread(true)
+	cpu, restore, err := restrictThread(true)
 	if err != nil {
 		return
 	}
 	defer restore()
 	shares := binary.LittleEndian.Uint32(head[limitCPU:]) == uint32(cpu+1)
 	binary.LittleEndian.PutUint32(head[limitCPU:], uint32(cpu+1))
-	if _, err := c.Write(head); err != nil { // confirms the mode
+	if _, err := c.Write(head); err != nil { // confirms limitMark
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		a := answerer{spinner: spinner{fd: int(fd), shares: shares, sleeps: true}, in: make([]byte, limitMemory), out: written(limitMemory)}
-		_ = a.run() // ends with the connection
+		a := limitServer{spinner: spinner{fd: int(fd), sharesCPU: shares, maySleep: true}, in: make([]byte, limitMemory), out: writtenMemory(limitMemory)}
+		_ = a.run() // returns when the connection ends
 	})
 }
 
-// answerer reads parts of messages and counts the answers that are due.
-type answerer struct {
+// limitServer is the passive end of a connection. It reads messages in parts, and writes all answers
+// that are due with one call.
+type limitServer struct {
 	spinner
 	in, out     []byte
-	headerBytes int // bytes of a header at the beginning of in
-	payloadLeft int // bytes of a payload still to be read
-	answer      int // bytes of its answer
+	headerBytes int // bytes of an incomplete header at the beginning of in
+	payloadLeft int // bytes of the current payload that were not read yet
+	answer      int // bytes of the answer to the current message
 	answersDue  int
 }
 
-func (a *answerer) run() error {
+func (a *limitServer) run() error {
 	for {
 		n, err := a.transfer(unix.SYS_READ, a.in[a.headerBytes:])
 		if err != nil {
@@ -186,8 +192,9 @@ func (a *answerer) run() error {
 	}
 }
 
-// process processes n bytes that were read after those already present.
-func (a *answerer) process(n int) error {
+// process processes the first headerBytes+n bytes of in, of which n were just read. It adds complete
+// messages to answersDue.
+func (a *limitServer) process(n int) error {
 	rest := a.in[:a.headerBytes+n]
 	for len(rest) > 0 {
 		if a.payloadLeft > 0 {
@@ -216,12 +223,12 @@ func (a *answerer) process(n int) error {
 	return nil
 }
 
-// limitClient measures on one such connection.
+// limitClient is the active end of a connection.
 type limitClient struct {
 	conn *net.TCPConn
 	raw  syscall.RawConn
-	// shares reports whether both ends have the same processor.
-	shares bool
+	// sharesCPU reports whether both ends use the same processor.
+	sharesCPU bool
 }
 
 func dialLimit(ctx context.Context, addr string) (*limitClient, error) {
@@ -242,7 +249,7 @@ func dialLimit(ctx context.Context, addr string) (*limitClient, error) {
 	if err == nil {
 		_, err = io.ReadFull(c, head)
 	}
-	l.shares = binary.LittleEndian.Uint32(head[limitCPU:]) == uint32(cpu+1)
+	l.sharesCPU = binary.LittleEndian.Uint32(head[limitCPU:]) == uint32(cpu+1)
 	if err == nil {
 		l.raw, err = c.SyscallConn()
 	}
@@ -252,31 +259,31 @@ func dialLimit(ctx context.Context, addr string) (*limitClient, error) {
 	return l, nil
 }
 
-// exchange is like that of floorClient.
+// exchange does the same as floorClient.exchange.
 func (l *limitClient) exchange(n, in, out, window int) (took time.Duration, err error) {
 	each := headSize + in
-	messages := written(window * each)
+	messages := writtenMemory(window * each)
 	for k := range window {
 		clear(messages[k*each:][:headSize])
 		binary.LittleEndian.PutUint32(messages[k*each:], uint32(in))
 		binary.LittleEndian.PutUint32(messages[k*each+4:], uint32(out))
 	}
-	answers := written(window * (headSize + out))
-	_, restore, err := confineThread(false)
+	answers := writtenMemory(window * (headSize + out))
+	_, restore, err := restrictThread(false)
 	if err != nil {
 		return 0, err
 	}
 	defer restore()
 	controlErr := l.raw.Control(func(fd uintptr) {
 		start := time.Now()
-		err = spinExchange(&spinner{fd: int(fd), shares: l.shares}, n, each, headSize+out, messages, answers)
+		err = spinExchange(&spinner{fd: int(fd), sharesCPU: l.sharesCPU}, n, each, headSize+out, messages, answers)
 		took = time.Since(start)
 	})
 	return took, errors.Join(err, controlErr)
 }
 
-// spinExchange sends n messages of each bytes and reads an answer of answer bytes for each. messages and
-// answers have room for as many as may be under way.
+// spinExchange sends n messages of each bytes, and reads an answer of answer bytes to each message. The
+// size of messages and of answers determines how many messages are in flight.
 func spinExchange(s *spinner, n, each, answer int, messages, answers []byte) error {
 	window := len(messages) / each
 	total, sent, received := n*each, 0, 0

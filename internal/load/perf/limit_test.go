@@ -65,7 +65,7 @@ func TestAnswererTakesPieces(t *testing.T) {
 			binary.LittleEndian.PutUint32(m[4:], uint32(out))
 			stream, want = append(stream, m...), want+headSize+out
 		}
-		a := &answerer{in: make([]byte, 512)}
+		a := &limitServer{in: make([]byte, 512)}
 		for len(stream) > 0 {
 			room := a.in[a.headerBytes:]
 			n := copy(room[:rapid.IntRange(1, len(room)).Draw(t, "read")], stream)
@@ -82,7 +82,7 @@ func TestAnswererTakesPieces(t *testing.T) {
 
 // A header with sizes that exceed the memory ends the connection.
 func TestAnswererRefuses(t *testing.T) {
-	a := &answerer{in: make([]byte, limitMemory)}
+	a := &limitServer{in: make([]byte, limitMemory)}
 	binary.LittleEndian.PutUint32(a.in, 1<<20+1)
 	if err := a.process(headSize); err == nil {
 		t.Error("a message of more than a megabyte is taken")

@@ -17,13 +17,14 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// The memory that the passive node offers.
+// The MDs that the passive node offers: portal, match bits and size. setupTime is the time limit to
+// start or close a node.
 const (
-	portal    = 20
-	putBits   = 1
-	getBits   = 2
-	offered   = 1 << 20
-	setupTime = 10 * time.Second
+	portal      = 20
+	putBits     = 1
+	getBits     = 2
+	offeredSize = 1 << 20
+	setupTime   = 10 * time.Second
 )
 
 // lnetNode is a node with one NI on a loopback address.
@@ -59,12 +60,12 @@ func startNode(ctx context.Context, c *Config, address netip.Addr, peerCredits i
 func (o *lnetNode) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
-	return errors.Join(o.leave(ctx), o.node.Close(ctx), o.driver.Close())
+	return errors.Join(o.closeMachines(ctx), o.node.Close(ctx), o.driver.Close())
 }
 
-// attach offers memory for PUTs and GETs.
+// attach posts an MD for PUTs and an MD for GETs.
 func (o *lnetNode) attach() error {
-	buf := written(offered)
+	buf := writtenMemory(offeredSize)
 	for bits, option := range map[uint64]portals.MDOptions{putBits: portals.OpPut, getBits: portals.OpGet} {
 		_, err := o.node.Attach(
 			portals.Entry{Portal: portal, MatchBits: bits},
@@ -76,13 +77,14 @@ func (o *lnetNode) attach() error {
 	return nil
 }
 
-// exchange is a number of transfers of one kind: PUTs of in bytes, or GETs of out bytes.
+// exchange describes n transfers of one kind: PUTs of in bytes, or GETs of out bytes if out is not 0. At
+// most window of them are in flight.
 type exchange struct {
 	n, in, out, window int
-	blocking           bool // the caller waits for each; otherwise handlers send the next
+	blocking           bool // the caller waits for each transfer; otherwise the handler starts the next one
 }
 
-// run makes x.n transfers with a peer and returns the time taken.
+// run makes the transfers of x with a peer, and returns the time taken.
 func (o *lnetNode) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
 	if x.blocking {
 		return o.runBlocking(ctx, to, x)
@@ -107,7 +109,7 @@ func (o *lnetNode) run(ctx context.Context, to lnet.NID, x exchange) (time.Durat
 	}
 	took := time.Since(start)
 	for _, h := range handles {
-		// An MD whose last SEND event has not come yet is unlinked after it.
+		// An MD whose last SEND event has not come yet is unlinked after that event.
 		if err := o.node.Unlink(h); err != nil {
 			return 0, err
 		}
@@ -117,13 +119,13 @@ func (o *lnetNode) run(ctx context.Context, to lnet.NID, x exchange) (time.Durat
 
 func (o *lnetNode) bind(x exchange, h portals.Handler) (lnet.Handle, error) {
 	return o.node.Bind(portals.MD{
-		Bytes:     written(max(x.in, x.out)),
+		Bytes:     writtenMemory(max(x.in, x.out)),
 		Threshold: portals.Unlimited,
 		Handler:   h,
 	})
 }
 
-// start begins one transfer.
+// start starts one transfer with the MD h.
 func (x *exchange) start(n *node.Node, h lnet.Handle, to lnet.ProcessID) error {
 	if x.out > 0 {
 		return n.Get(h, to, node.GetOptions{Portal: portal, MatchBits: getBits})
@@ -131,7 +133,7 @@ func (x *exchange) start(n *node.Node, h lnet.Handle, to lnet.ProcessID) error {
 	return n.Put(h, to, node.PutOptions{Portal: portal, MatchBits: putBits, Ack: true})
 }
 
-// run is a series of transfers. The end of one begins the next.
+// run is the state of an exchange in progress. Its handler starts a transfer whenever one has ended.
 type run struct {
 	o    *lnetNode
 	to   lnet.ProcessID
@@ -166,8 +168,8 @@ func (r *run) HandleEvent(e *portals.Event) {
 	}
 }
 
-// fail ends the run with an error. After all transfers have ended, it has no effect: a later SEND event
-// only reports that its MD is unlinked.
+// fail ends the run with an error. It has no effect when all transfers have ended, because a SEND event
+// that comes later has an error if its MD was unlinked.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +185,7 @@ func (r *run) failure() error {
 	return r.err
 }
 
-// runBlocking makes transfers one after the other and waits for each.
+// runBlocking makes the transfers of x one after the other. The caller's goroutine waits for each.
 func (o *lnetNode) runBlocking(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
 	q := node.NewEventQueue(node.EventsOf(portals.EventAck, portals.EventReply))
 	h, err := o.bind(x, q)

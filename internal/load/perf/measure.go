@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Spread summarizes the figures of the rounds.
+// Spread summarizes the values of one figure or cost over all rounds.
 type Spread struct {
 	Median float64 `json:"median"`
 	Q1     float64 `json:"q1"` // the first quartile
@@ -27,13 +27,13 @@ func spreadOf(v []float64) Spread {
 	return Spread{Median: s[len(s)/2], Q1: s[last/4], Q3: s[last-last/4], Min: s[0], Max: s[last]}
 }
 
-// Measured has the results of one way to make the exchanges of a case.
+// Measured is the result of one method for a case.
 type Measured struct {
-	// Figure is in the unit of the case.
+	// Figure is the time, rate or bandwidth, in the unit of the case.
 	Figure Spread `json:"figure"`
 	// Messages is the number of exchanges per round.
 	Messages int `json:"messages"`
-	// Asks and Answers are the costs of an exchange in both processes, by the names of Cost.
+	// Asks and Answers are the costs per exchange in the active and in the passive process, by name.
 	Asks    map[string]Spread `json:"asks,omitempty"`
 	Answers map[string]Spread `json:"answers,omitempty"`
 }
@@ -51,17 +51,17 @@ type Result struct {
 	LNet    *Measured `json:"lnetd"`
 	Floor   *Measured `json:"floor"`
 	Limit   *Measured `json:"limit"`
-	// Ratio is lnetd's figure divided by that of the floor, for each round. OfLimit is that for the
-	// limit.
+	// Ratio is the figure of lnetd divided by the figure of the floor, for each round. OfLimit is the
+	// figure of lnetd divided by the figure of the limit.
 	Ratio   Spread `json:"ratio"`
 	OfLimit Spread `json:"of_limit"`
 
 	test *test
 }
 
-// rounds collects the rounds of one way.
+// rounds collects the results of the rounds of one method.
 type rounds struct {
-	n             int // exchanges in each
+	n             int // number of exchanges per round
 	figures       []float64
 	asks, answers map[string][]float64
 }
@@ -73,7 +73,7 @@ func (s *rounds) add(t *test, r *Round) float64 {
 	return f
 }
 
-// costs adds the costs of a round.
+// costs adds only the costs of a round, and not its figure.
 func (s *rounds) costs(r *Round) {
 	for _, x := range []struct {
 		into *map[string][]float64
@@ -99,15 +99,17 @@ func (s *rounds) measured() *Measured {
 	return &Measured{Figure: spreadOf(s.figures), Messages: s.n, Asks: spreads(s.asks), Answers: spreads(s.answers)}
 }
 
-// countedRounds is the number of rounds that only count system calls.
+// countedRounds is the number of additional rounds that only count system calls.
 const countedRounds = 3
 
-// firstRound is the number of exchanges in the round that determines the size of rounds.
+// firstRound is the number of exchanges in the first round, which determines the number of exchanges in
+// the other rounds.
 const firstRound = 128
 
-// size determines the number of exchanges per round for a leg, after a first round to warm up.
-func size(ctx context.Context, c *Config, a benchPair, t *test, leg Leg) (int, error) {
-	r, err := a.run(ctx, leg, firstRound, false)
+// size runs a first round with a method, and returns the number of exchanges for the other rounds. The
+// first round also warms the method up.
+func size(ctx context.Context, c *Config, a benchPair, t *test, method Method) (int, error) {
+	r, err := a.run(ctx, method, firstRound, false)
 	if err != nil {
 		return 0, err
 	}
@@ -115,49 +117,49 @@ func size(ctx context.Context, c *Config, a benchPair, t *test, leg Leg) (int, e
 	return n - n%t.window, nil
 }
 
-// exchanges returns the number of exchanges per round if first exchanges took the given time. It is at
-// least first.
+// exchanges returns how many exchanges a round must have to last c.Time, if first exchanges took the
+// given time. It returns at least first.
 func (c *Config) exchanges(first int, took time.Duration) int {
 	return max(first, int(c.Time/max(took/time.Duration(first), 1)))
 }
 
-// measure runs one case. The ways alternate.
+// measure measures one case. Its rounds alternate between the methods.
 func measure(ctx context.Context, c *Config, a benchPair, t *test) (r *Result, err error) {
 	if err := a.open(ctx, t.name); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, a.close(ctx)) }()
-	all := map[Leg]*rounds{}
-	for _, leg := range legs {
-		n, err := size(ctx, c, a, t, leg)
+	all := map[Method]*rounds{}
+	for _, method := range methods {
+		n, err := size(ctx, c, a, t, method)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", leg, err)
+			return nil, fmt.Errorf("%s: %w", method, err)
 		}
-		all[leg] = &rounds{n: n}
+		all[method] = &rounds{n: n}
 	}
-	all[LegLNet].n = all[LegFloor].n
+	all[MethodLNet].n = all[MethodFloor].n
 	var ratios, ofLimit []float64
 	for k := range c.Rounds + countedRounds {
-		now := map[Leg]float64{}
-		for _, leg := range legs {
+		now := map[Method]float64{}
+		for _, method := range methods {
 			counted := k >= c.Rounds
-			round, err := a.run(ctx, leg, all[leg].n, counted)
+			round, err := a.run(ctx, method, all[method].n, counted)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", leg, err)
+				return nil, fmt.Errorf("%s: %w", method, err)
 			}
 			if counted {
-				all[leg].costs(&round)
+				all[method].costs(&round)
 				continue
 			}
-			now[leg] = all[leg].add(t, &round)
+			now[method] = all[method].add(t, &round)
 		}
 		if len(now) > 0 {
-			ratios = append(ratios, now[LegLNet]/now[LegFloor])
-			ofLimit = append(ofLimit, now[LegLNet]/now[LegLimit])
+			ratios = append(ratios, now[MethodLNet]/now[MethodFloor])
+			ofLimit = append(ofLimit, now[MethodLNet]/now[MethodLimit])
 		}
 	}
 	r = t.result()
-	r.LNet, r.Floor, r.Limit = all[LegLNet].measured(), all[LegFloor].measured(), all[LegLimit].measured()
+	r.LNet, r.Floor, r.Limit = all[MethodLNet].measured(), all[MethodFloor].measured(), all[MethodLimit].measured()
 	r.Ratio, r.OfLimit = spreadOf(ratios), spreadOf(ofLimit)
 	return r, nil
 }
@@ -170,7 +172,7 @@ func (t *test) result() *Result {
 	}
 }
 
-// chosen returns the configured cases. There is at least one, or it returns an error.
+// chosen returns the cases whose names match c.Only. It returns an error if none does.
 func (c *Config) chosen() ([]test, error) {
 	list := slices.DeleteFunc(tests(), func(t test) bool { return c.Only != nil && !c.Only.MatchString(t.name) })
 	if len(list) == 0 {
@@ -179,7 +181,8 @@ func (c *Config) chosen() ([]test, error) {
 	return list, nil
 }
 
-// Run measures every case with a Serve in another process. done is called with each result.
+// Run measures the selected cases and returns their results. Serve must be running in another process.
+// Run calls done with each result.
 func Run(ctx context.Context, c Config, done func(*Result)) (results []*Result, err error) {
 	cases, err := c.chosen()
 	if err != nil {

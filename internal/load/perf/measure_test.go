@@ -60,14 +60,14 @@ func TestRunMeasuresEveryCase(t *testing.T) {
 		if r.Case != all[k].name || strings.Count(out.String(), r.Case) != 2 {
 			t.Errorf("no lines for %q in\n%s", all[k].name, &out)
 		}
-		for leg, m := range map[Leg]*Measured{LegLNet: r.LNet, LegFloor: r.Floor, LegLimit: r.Limit} {
+		for method, m := range map[Method]*Measured{MethodLNet: r.LNet, MethodFloor: r.Floor, MethodLimit: r.Limit} {
 			for _, costs := range []map[string]Spread{m.Asks, m.Answers} {
 				if costs[CPU].Max <= 0 {
-					t.Errorf("%s, %s: no processor time", r.Case, leg)
+					t.Errorf("%s, %s: no processor time", r.Case, method)
 				}
 			}
 			if !(m.Figure.Min > 0) || m.Messages < 1 {
-				t.Errorf("%s, %s: %+v", r.Case, leg, m.Figure)
+				t.Errorf("%s, %s: %+v", r.Case, method, m.Figure)
 			}
 		}
 		if !(r.Ratio.Median > 0) || !(r.OfLimit.Median > 0) || math.IsInf(r.Ratio.Median, 0) {

@@ -8,7 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// Comparison is the effect of a setting on a case, or of a change of the program: with it is the changed one.
+// Comparison is the effect of a setting, or of a change of the program, on a case. Without is the result
+// without the setting or change, With the result with it.
 type Comparison struct {
 	Case     string    `json:"case"`
 	In       int       `json:"in_bytes"`
@@ -17,22 +18,22 @@ type Comparison struct {
 	Unit     string    `json:"unit"`
 	Without  *Measured `json:"without"`
 	With     *Measured `json:"with"`
-	// Ratio is the figure with the setting divided by that without it, for each pair of rounds.
+	// Ratio is the figure of With divided by the figure of Without, for each pair of rounds.
 	Ratio   Spread `json:"ratio"`
 	Verdict string `json:"verdict"` // better, worse, or no difference seen
 
 	test *test
 }
 
-// Verdicts.
+// Values of Verdict.
 const (
 	better       = "better"
 	worse        = "worse"
 	inconclusive = "no difference seen"
 )
 
-// verdict decides for a difference if three quarters of the pairs agree and the median differs from 1 by
-// more than a hundredth.
+// verdict returns better or worse if three quarters of the pairs of rounds agree and the median ratio
+// differs from 1 by more than a hundredth. Otherwise it returns inconclusive.
 func (t *test) verdict(ratio Spread) string {
 	const noise = 0.01
 	higher := ratio.Q1 > 1 && ratio.Median > 1+noise
@@ -49,9 +50,9 @@ func (t *test) verdict(ratio Spread) string {
 	return inconclusive
 }
 
-// ComparePaired measures every case with two arms, which are active processes that run Perform: one without and
-// one with a setting. Rounds come in pairs with alternating order (without, with, with, without), so that
-// drift affects both. done is called with each result.
+// ComparePaired measures the selected cases with two active processes that run Perform, one without and
+// one with a setting or change. Rounds come in pairs with alternating order (without, with, with,
+// without), so that slow changes of the machine affect both. It calls done with each result.
 func ComparePaired(ctx context.Context, c Config, without, with *Process, done func(*Comparison)) (list []*Comparison, err error) {
 	cases, err := c.chosen()
 	if err != nil {
@@ -75,7 +76,7 @@ func pairedComparison(ctx context.Context, c *Config, arms [2]benchPair, t *test
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, a.close(ctx)) }()
-		m, err := size(ctx, c, a, t, LegLNet)
+		m, err := size(ctx, c, a, t, MethodLNet)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +91,7 @@ func pairedComparison(ctx context.Context, c *Config, arms [2]benchPair, t *test
 		for j := range 2 {
 			which := (j + k) % 2
 			counted := k >= c.Rounds
-			round, err := arms[which].run(ctx, LegLNet, n, counted)
+			round, err := arms[which].run(ctx, MethodLNet, n, counted)
 			if err != nil {
 				return nil, err
 			}
@@ -112,8 +113,8 @@ func pairedComparison(ctx context.Context, c *Config, arms [2]benchPair, t *test
 	return r, nil
 }
 
-// PrintAgainst writes two tables, like Print. The names are those of the arms: in the head of the first table, and in
-// the rows of the second.
+// PrintAgainst writes two tables, like Print. head and rows have the names of the two compared
+// processes: head for the columns of the first table, rows for the rows of the second.
 func PrintAgainst(w io.Writer, head, rows [2]string, list []*Comparison) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "exchange\t%s\t%s\tratio\tquartiles\tleast..most\tverdict\n", head[0], head[1])

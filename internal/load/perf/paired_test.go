@@ -20,7 +20,7 @@ type script struct {
 func (s *script) open(context.Context, string) error { return nil }
 func (s *script) close(context.Context) error        { return nil }
 
-func (s *script) run(_ context.Context, _ Leg, n int, calls bool) (Round, error) {
+func (s *script) run(_ context.Context, _ Method, n int, calls bool) (Round, error) {
 	if calls {
 		*s.turns = append(*s.turns, s.name+" counts")
 		return Round{Asks: Cost{Syscalls: 4}, Answers: Cost{Syscalls: 5}}, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// peerGroup is many peers of one node: driver interfaces in this process without nodes, so that the costs of
-// a peer are those of the other side.
+// peerGroup is a group of peers of one node. They are driver interfaces in this process, without nodes,
+// so that they cost little here and the costs of a peer in the node's process can be measured.
 type peerGroup struct {
 	driver   *socklnd.Driver
 	members  []*groupPeer
@@ -24,26 +24,26 @@ type peerGroup struct {
 	payload  memory.Vector
 	messages []*groupMessage
 
-	now atomic.Pointer[crowdRun]
+	current atomic.Pointer[groupRun]
 }
 
-// groupPeer is one peer.
+// groupPeer is one peer of a group.
 type groupPeer struct {
-	crowd *peerGroup
+	group *peerGroup
 	iface lnd.Interface
 }
 
-// groupMessage is a PUT that is under way or about to be sent. It is sent again when it has left and is
-// acknowledged.
+// groupMessage is a PUT in flight. When the driver has sent it and its ACK has arrived, it is sent
+// again.
 type groupMessage struct {
-	crowd         *peerGroup
+	group         *peerGroup
 	tx            lnd.Tx
-	pendingEvents atomic.Int32 // remaining of its departure and its ACK
+	pendingEvents atomic.Int32 // 2: sent and ACK are outstanding; 0: both have come
 }
 
-// crowdRun is a run of n exchanges.
-type crowdRun struct {
-	among        int // number of members that take turns
+// groupRun is a run of n exchanges by a group.
+type groupRun struct {
+	members      int // number of peers that send, in turn
 	n            int64
 	begun, ended atomic.Int64
 	done         chan struct{}
@@ -51,19 +51,20 @@ type crowdRun struct {
 	err          error // valid when done is closed
 }
 
-func (r *crowdRun) end(err error) {
+func (r *groupRun) end(err error) {
 	r.once.Do(func() {
 		r.err = err
 		close(r.done)
 	})
 }
 
-// crowdAddress returns the address of a member on the loopback device.
-func crowdAddress(k int) netip.Addr {
+// memberAddress returns the address of peer k of a group, on the loopback device.
+func memberAddress(k int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 1, byte(k / 250), byte(1 + k%250)})
 }
 
-// staticNetwork is the network of the host, but it never reports changes.
+// staticNetwork is the network of the host, except that Watch never reports changes. Otherwise each of
+// many interfaces would handle each change.
 type staticNetwork struct{ socklnd.Network }
 
 func (staticNetwork) Watch(ctx context.Context, _ func()) error {
@@ -71,8 +72,9 @@ func (staticNetwork) Watch(ctx context.Context, _ func()) error {
 	return nil
 }
 
-// gather creates a group whose members send PUTs of size bytes to the node of a Serve.
-func gather(ctx context.Context, c *Config, members, size int) (_ *peerGroup, err error) {
+// newPeerGroup creates a group whose members send PUTs of size bytes to the node of Serve. The caller
+// must close it.
+func newPeerGroup(ctx context.Context, c *Config, members, size int) (_ *peerGroup, err error) {
 	driver := socklnd.UnprivilegedConfig(c.Port)
 	driver.Network, driver.Logger = staticNetwork{socklnd.HostNetwork()}, c.Logger
 	d, err := socklnd.New(driver)
@@ -81,21 +83,21 @@ func gather(ctx context.Context, c *Config, members, size int) (_ *peerGroup, er
 	}
 	net := lnet.MakeNet(lnet.TypeTCP, 0)
 	w := &peerGroup{
-		driver: d, to: lnet.ProcessID{NID: lnet.NIDFromIP(net, c.Server), PID: lnet.PIDLustre}, payload: memory.Of(written(size)),
+		driver: d, to: lnet.ProcessID{NID: lnet.NIDFromIP(net, c.Server), PID: lnet.PIDLustre}, payload: memory.Of(writtenMemory(size)),
 	}
 	for k := range members {
-		m := &groupPeer{crowd: w}
-		m.iface, err = d.Open(ctx, lnd.Config{Net: net, NID: lnet.NIDFromIP(net, crowdAddress(k)), Upper: m})
+		m := &groupPeer{group: w}
+		m.iface, err = d.Open(ctx, lnd.Config{Net: net, NID: lnet.NIDFromIP(net, memberAddress(k)), Upper: m})
 		if err != nil {
-			return nil, errors.Join(err, w.part())
+			return nil, errors.Join(err, w.close())
 		}
 		w.members = append(w.members, m)
 	}
 	return w, nil
 }
 
-// part closes the group.
-func (w *peerGroup) part() (err error) {
+// close closes the group.
+func (w *peerGroup) close() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
 	for _, m := range w.members {
@@ -104,7 +106,7 @@ func (w *peerGroup) part() (err error) {
 	return errors.Join(err, w.driver.Close())
 }
 
-// connections returns the number of connections.
+// connections returns the number of connections of all members.
 func (w *peerGroup) connections() (n int) {
 	for _, m := range w.members {
 		for _, c := range m.iface.Counters() {
@@ -116,17 +118,17 @@ func (w *peerGroup) connections() (n int) {
 	return n
 }
 
-// run makes n exchanges, with inFlight of them under way, by members that take turns. It returns the time
-// taken.
-func (w *peerGroup) run(ctx context.Context, n, inFlight, among int) (time.Duration, error) {
+// run makes n exchanges, by the first members of the group in turn (senders of them), with inFlight exchanges in flight. It
+// returns the time taken.
+func (w *peerGroup) run(ctx context.Context, n, inFlight, senders int) (time.Duration, error) {
 	for k := len(w.messages); k < inFlight; k++ {
-		l := &groupMessage{crowd: w}
+		l := &groupMessage{group: w}
 		l.tx.Done = l
 		w.messages = append(w.messages, l)
 	}
-	r := &crowdRun{among: among, n: int64(n), done: make(chan struct{})}
-	w.now.Store(r)
-	defer w.now.Store(nil)
+	r := &groupRun{members: senders, n: int64(n), done: make(chan struct{})}
+	w.current.Store(r)
+	defer w.current.Store(nil)
 	start := time.Now()
 	for k, l := range w.messages[:inFlight] {
 		l.send(r, k)
@@ -139,14 +141,14 @@ func (w *peerGroup) run(ctx context.Context, n, inFlight, among int) (time.Durat
 	}
 }
 
-// send sends the message again, from the next member.
-func (l *groupMessage) send(r *crowdRun, number int) {
+// send sends the message from the member whose turn it is, unless the run has started all its exchanges.
+func (l *groupMessage) send(r *groupRun, number int) {
 	turn := r.begun.Add(1) - 1
 	if turn >= r.n {
 		return
 	}
-	w := l.crowd
-	from := w.members[int(turn)%r.among].iface
+	w := l.group
+	from := w.members[int(turn)%r.members].iface
 	l.pendingEvents.Store(2)
 	l.tx.To, l.tx.Payload = w.to, w.payload
 	l.tx.Header = lnet.Header{
@@ -156,9 +158,10 @@ func (l *groupMessage) send(r *crowdRun, number int) {
 	from.Send(&l.tx)
 }
 
-// countEvent records that the message has left or has been acknowledged.
+// countEvent records that the message was sent or that its ACK arrived. After both, it counts the
+// exchange and sends the message again.
 func (l *groupMessage) countEvent() {
-	r := l.crowd.now.Load()
+	r := l.group.current.Load()
 	if r == nil || l.pendingEvents.Add(-1) > 0 {
 		return
 	}
@@ -172,23 +175,23 @@ func (l *groupMessage) countEvent() {
 // Sent implements lnd.Sender.
 func (l *groupMessage) Sent(_ *lnd.Tx, err error) {
 	if err != nil {
-		l.crowd.fail(err)
+		l.group.fail(err)
 		return
 	}
 	l.countEvent()
 }
 
 func (w *peerGroup) fail(err error) {
-	if r := w.now.Load(); r != nil {
+	if r := w.current.Load(); r != nil {
 		r.end(err)
 	}
 }
 
-// Arrived implements lnd.Upper. An ACK completes a letter; other messages are ignored.
+// Arrived implements lnd.Upper. It counts the ACK of a message, and ignores all other messages.
 func (m *groupPeer) Arrived(rx *lnd.Rx) error {
 	typ, number := rx.Header.Type, rx.Header.Handle.Object
 	m.iface.Receive(rx, lnd.Placement{})
-	if w := m.crowd; typ == lnet.MsgAck && number < uint64(len(w.messages)) {
+	if w := m.group; typ == lnet.MsgAck && number < uint64(len(w.messages)) {
 		w.messages[number].countEvent()
 	}
 	return nil
@@ -196,7 +199,7 @@ func (m *groupPeer) Arrived(rx *lnd.Rx) error {
 
 // PeerDown implements lnd.Upper.
 func (m *groupPeer) PeerDown(d lnd.PeerDown) {
-	m.crowd.fail(fmt.Errorf("%s is down: %w", d.Peer, d.Err))
+	m.group.fail(fmt.Errorf("%s is down: %w", d.Peer, d.Err))
 }
 
 // The other methods of lnd.Upper have no effect on a peer without a node.

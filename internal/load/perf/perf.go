@@ -16,7 +16,7 @@ import (
 type Config struct {
 	// Server and Client are the addresses of the two nodes. They are local to the host and must differ.
 	Server, Client netip.Addr
-	// Port is the port of the nodes. Port+1 is that of the plain server.
+	// Port is the TCP port of the nodes. The plain server listens on Port+1.
 	Port int
 	// Rounds is the number of rounds per case, and Time is the approximate length of a round. Many short
 	// rounds, alternating between lnetd and plain TCP, give reliable ratios on a noisy machine.
@@ -24,16 +24,16 @@ type Config struct {
 	Time   time.Duration
 	// Only selects the cases to measure by name. nil means all.
 	Only *regexp.Regexp
-	// Passive is the process of Serve, which reports its costs with ServeCosts. If it is nil, those are
+	// Passive is the process that runs Serve and ServeCosts. If it is nil, the costs of that process are
 	// not measured.
 	Passive *Process
-	// Settings are the settings of all nodes that differ from the defaults.
+	// Settings change the defaults of all nodes.
 	Settings []Setting
 	// Logger receives the logs of the nodes. If it is nil, they are discarded.
 	Logger *slog.Logger
 }
 
-// DefaultConfig returns a configuration that measures on loopback, in four or five minutes.
+// DefaultConfig returns a configuration that measures all cases on loopback in four or five minutes.
 func DefaultConfig() Config {
 	return Config{
 		Server: netip.AddrFrom4([4]byte{127, 0, 0, 3}),
@@ -44,15 +44,17 @@ func DefaultConfig() Config {
 	}
 }
 
-// plainAddress returns the address of the plain server.
+// plainAddress returns the address and port of the plain server.
 func (c *Config) plainAddress() string {
 	return netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String()
 }
 
-// highCredits is the number of peer credits in cases with 64 messages under way.
+// highCredits is the number of peer credits in cases in which credits must not limit 64 messages in
+// flight.
 const highCredits = 64
 
-// Serve runs the passive side until ctx is done. ready is called when it listens.
+// Serve runs the passive side of a measurement: a node with MDs, transfer machines and a selftest agent,
+// and the plain server. It calls ready when it listens, and returns when ctx is done.
 func Serve(ctx context.Context, c Config, ready func()) error {
 	o, err := startNode(ctx, &c, c.Server, highCredits)
 	if err != nil {

@@ -14,37 +14,39 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// The plain exchange is the best that two processes can do with shared memory alone: one writes a number
-// and wakes the other with an eventfd, which answers the same way. Or both poll the numbers and never
-// sleep.
+// The plain exchange is the fastest exchange between two processes through shared memory. The asking end
+// writes a number and wakes the answering end with an eventfd; the answering end writes the same number
+// back and wakes the asking end. Or both poll the numbers and never sleep.
 
-// sharedBoard is the shared memory. Each polled word has its own cache line.
+// sharedBoard is the content of the shared memory. ping and pong are the numbers if the ends sleep,
+// asked and answered if they poll. Each polled word is alone in its cache line.
 type sharedBoard struct {
 	ping, pong atomic.Uint32
 	_          [lineSize - 8]byte
-	asked      atomic.Uint32 // number of the asking end
+	asked      atomic.Uint32 // the latest number of the asking end
 	_          [lineSize - 4]byte
-	answered   atomic.Uint32 // the same number, of the answering end
+	answered   atomic.Uint32 // the latest number that the answering end has answered
 	_          [lineSize - 4]byte
 	spinning   atomic.Uint32 // 1: the answering end polls asked
 }
 
 const (
 	lineSize = 64
-	// boardSize is the size of a page.
+	// boardSize is the size of the shared memory: one page.
 	boardSize = 4096
-	// plainLooks is the number of polls before a yield to other threads.
-	plainLooks = 256
+	// plainPolls is the number of polls after which an end yields to other threads.
+	plainPolls = 256
 )
 
-// plain is one end of a board.
+// plain is one end of the plain exchange.
 type plain struct {
 	memory  *shm.Memory
 	board   *sharedBoard
 	in, out int // eventfds
 }
 
-// PlainFiles are the files of the answering end. A process that is started inherits them.
+// PlainFiles are the shared memory and the two eventfds of the answering end. The process of that end
+// inherits them.
 type PlainFiles struct {
 	Board, Ask, Answer *os.File
 }
@@ -58,7 +60,7 @@ func InheritedPlainFiles() PlainFiles {
 	return PlainFiles{os.NewFile(first, "board"), os.NewFile(first+1, "ask"), os.NewFile(first+2, "answer")}
 }
 
-// newPlain returns the asking end and the files for the answering end.
+// newPlain creates a plain exchange. It returns the asking end, and the files for the answering end.
 func newPlain() (*plain, PlainFiles, error) {
 	m, fd, err := shm.Create("plain", boardSize)
 	if err != nil {
@@ -86,9 +88,10 @@ func boardOf(m *shm.Memory) *sharedBoard {
 	return (*sharedBoard)(unsafe.Pointer(unsafe.SliceData(m.Bytes())))
 }
 
-// answerPlain runs the answering end. It returns when the number is 0.
+// answerPlain runs the answering end. It returns when the asking end has closed the exchange, which it
+// signals with the number 0.
 func answerPlain(f PlainFiles) error {
-	defer runtime.KeepAlive(&f) // unreachable files are closed
+	defer runtime.KeepAlive(&f) // otherwise the garbage collector could close the files
 	fd, err := unix.Dup(int(f.Board.Fd()))
 	if err != nil {
 		return err
@@ -117,20 +120,21 @@ func answerPlain(f PlainFiles) error {
 		if _, err := unix.Write(p.out, one[:]); err != nil {
 			return fmt.Errorf("eventfd: %w", err)
 		}
-		for looks := 1; p.board.spinning.Load() == 1; looks++ {
+		for polls := 1; p.board.spinning.Load() == 1; polls++ {
 			if n := p.board.asked.Load(); n != p.board.answered.Load() {
 				p.board.answered.Store(n)
-			} else if looks%plainLooks == 0 {
+			} else if polls%plainPolls == 0 {
 				shm.Yield()
 			}
 		}
 	}
 }
 
-// one is what is written to an eventfd.
+// one is the 64-bit number 1 for a write to an eventfd.
 var one = [8]byte{1}
 
-// exchange sends n numbers, each after the previous one was answered.
+// exchange sends n numbers, each after the answer to the previous one. Both ends sleep while they wait.
+// It returns the time taken.
 func (p *plain) exchange(n int) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -145,7 +149,7 @@ func (p *plain) exchange(n int) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// ask sends one number and sleeps until it comes back.
+// ask sends one number and sleeps until the answering end has sent it back.
 func (p *plain) ask(n uint32) error {
 	p.board.ping.Store(n)
 	if _, err := unix.Write(p.out, one[:]); err != nil {
@@ -160,7 +164,7 @@ func (p *plain) ask(n uint32) error {
 	return nil
 }
 
-// spin is exchange while both ends poll.
+// spin does the same as exchange, but both ends poll and never sleep.
 func (p *plain) spin(n int) (time.Duration, error) {
 	p.board.spinning.Store(1)
 	defer p.board.spinning.Store(0)
@@ -172,8 +176,8 @@ func (p *plain) spin(n int) (time.Duration, error) {
 	for range n {
 		number++
 		p.board.asked.Store(number)
-		for looks := 1; p.board.answered.Load() != number; looks++ {
-			if looks%plainLooks == 0 {
+		for polls := 1; p.board.answered.Load() != number; polls++ {
+			if polls%plainPolls == 0 {
 				shm.Yield()
 			}
 		}
@@ -181,7 +185,7 @@ func (p *plain) spin(n int) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// close ends the answering end.
+// close makes the answering end return and closes the asking end.
 func (p *plain) close() error {
 	p.board.ping.Store(0)
 	_, err := unix.Write(p.out, one[:])

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UseHalf restricts this process to one half, 0 or 1, of the processors that it may use. Two processes
-// that exchange messages then have separate processors, as on two hosts, independent of the scheduler.
-// Call it before goroutines restrict themselves to processors. It returns ENODEV if there is only one
-// processor.
+// UseHalf restricts this process to the first (0) or second (1) half of the processors that it may use.
+// Two processes with different halves run on separate processors, as on two hosts, whatever the
+// scheduler does. Call it before a goroutine restricts itself to a processor. It returns ENODEV if the
+// process may use only one processor.
 func UseHalf(half int) error {
 	var all, mine unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -32,11 +32,12 @@ func UseHalf(half int) error {
 		}
 		seen++
 	}
-	return confine(&mine)
+	return restrictProcess(&mine)
 }
 
-// KeepTogether restricts this process to the first processor that it may use, as the scheduler often does
-// with processes that wake each other. Call it at the same time as UseHalf.
+// KeepTogether restricts this process to the first processor that it may use. If both processes call it,
+// they share a processor, as often happens with processes that wake each other. Call it before a
+// goroutine restricts itself to a processor.
 func KeepTogether() error {
 	var all, mine unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -47,11 +48,12 @@ func KeepTogether() error {
 		cpu++
 	}
 	mine.Set(cpu)
-	return confine(&mine)
+	return restrictProcess(&mine)
 }
 
-// confine restricts all threads of this process to the processors in mine.
-func confine(mine *unix.CPUSet) error {
+// restrictProcess restricts all threads of this process to the processors in mine, and sets GOMAXPROCS
+// to their number.
+func restrictProcess(mine *unix.CPUSet) error {
 	// A new thread inherits the processors of the thread that started it. The second pass finds threads
 	// that were started during the first.
 	for range 2 {
@@ -65,7 +67,7 @@ func confine(mine *unix.CPUSet) error {
 			}
 		}
 	}
-	if os.Getenv("GOMAXPROCS") == "" { // a number set by the user has priority
+	if os.Getenv("GOMAXPROCS") == "" { // the user's GOMAXPROCS has priority
 		runtime.GOMAXPROCS(mine.Count())
 	}
 	return nil

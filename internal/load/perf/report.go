@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Print writes two tables: the figures of each case, and the costs of its messages.
+// Print writes two tables: the figures of each case, and the costs of its exchanges.
 func Print(w io.Writer, results []*Result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "exchange\tlnetd\tfloor\tlimit\tratio\tquartiles\tgoal\tof limit\tquartiles\n")
@@ -25,10 +25,10 @@ func Print(w io.Writer, results []*Result) error {
 	for _, r := range results {
 		name := r.Case
 		for _, x := range []struct {
-			leg Leg
-			m   *Measured
-		}{{LegLNet, r.LNet}, {LegFloor, r.Floor}, {LegLimit, r.Limit}} {
-			printCosts(table, name, string(x.leg), x.m)
+			method Method
+			m      *Measured
+		}{{MethodLNet, r.LNet}, {MethodFloor, r.Floor}, {MethodLimit, r.Limit}} {
+			printCosts(table, name, string(x.method), x.m)
 			name = ""
 		}
 	}
@@ -52,7 +52,7 @@ func printCostHead(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// printCosts writes a line with medians.
+// printCosts writes a row with the median costs of one method.
 func printCosts(w io.Writer, name, by string, m *Measured) {
 	fmt.Fprintf(w, "%s\t%s", name, by)
 	for _, c := range costColumns {
@@ -61,7 +61,7 @@ func printCosts(w io.Writer, name, by string, m *Measured) {
 	fmt.Fprintln(w)
 }
 
-// costText returns a median, or "-" if the cost was not counted.
+// costText returns the median of a cost, or "-" if the cost was not counted.
 func costText(costs map[string]Spread, name, format string) string {
 	s, ok := costs[name]
 	if !ok {
@@ -72,7 +72,7 @@ func costText(costs map[string]Spread, name, format string) string {
 
 func quartiles(s Spread) string { return fmt.Sprintf("%.2f..%.2f", s.Q1, s.Q3) }
 
-// How describes how the costs were counted, in one line per kind.
+// How returns lines of text that explain how the costs were counted.
 func How() []string {
 	lines := []string{
 		"wake-ups: voluntary context switches of all threads; µs of processor: user and system; allocs: Go's heap",
@@ -85,7 +85,7 @@ func How() []string {
 	return append(lines, all)
 }
 
-// Machine describes the machine and the Go version.
+// Machine returns a description of the machine and of Go, for JSON output.
 func Machine() map[string]any {
 	var u unix.Utsname
 	kernel := ""

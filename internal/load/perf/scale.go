@@ -11,51 +11,53 @@ import (
 	"time"
 )
 
-// The exchanges of a crowd.
+// Parameters of a measurement with many peers.
 const (
 	crowdSize     = 96 // bytes of a PUT
-	crowdInFlight = 64 // of all peers together
-	// burstSize is how many exchanges each peer has under way at once, to measure the memory for that. releaseTime
-	// is longer than a node takes to release that memory.
+	crowdInFlight = 64 // exchanges in flight of all peers together
+	// burstSize is the number of exchanges that each peer has in flight in the burst, after which memory is
+	// measured. releaseTime is longer than the node takes to release the memory of the burst.
 	burstSize   = 64
 	releaseTime = 3 * time.Second
 )
 
-// MaxCrowd is the maximum number of peers in a crowd, limited by the number of addresses.
+// MaxCrowd is the maximum number of peers in RunCrowd, limited by the number of addresses.
 const MaxCrowd = 60_000
 
-// Crowd is the result of exchanges with many peers, compared with as many exchanges with one peer and
-// over plain TCP.
+// Crowd is the result of RunCrowd: exchanges of a node with many peers, compared with exchanges with one
+// peer and over plain TCP.
 type Crowd struct {
 	Peers       int `json:"peers"`
 	Connections int `json:"connections"`
-	// Ways has the exchanges per second and the costs of each in the node or the plain server.
+	// Ways are the ways to make the exchanges: with one peer and with all peers, through lnetd and over
+	// plain TCP. Figure is exchanges per second. The costs are those of the node or of the plain server.
 	Ways []CrowdWay `json:"ways"`
-	// Spread is the node's CPU time with all peers divided by that with one, for each round. OfFloor is
-	// divided by that of the plain server with as many connections.
+	// Spread is the node's CPU time with all peers divided by its CPU time with one peer, for each round.
+	// OfFloor is the node's CPU time with all peers divided by the CPU time of the plain server with as
+	// many connections.
 	Spread  Spread `json:"spread"`
 	OfFloor Spread `json:"of_floor"`
-	// Rest, Burst and Calm are bytes of Go's memory per connection: before anything else, right after
-	// each peer had several messages under way, and a while later. With few connections they may be
-	// negative, because the process may have released other memory meanwhile.
-	Rest  int `json:"rest_bytes"`
-	Burst int `json:"burst_bytes"`
-	Calm  int `json:"calm_bytes"`
+	// Rest, Burst and AfterBurst are bytes of Go's memory per connection: with idle connections, right
+	// after each peer had burstSize messages in flight, and releaseTime later. With few connections they
+	// may be negative, because the process may have released other memory in the meantime.
+	Rest       int `json:"rest_bytes"`
+	Burst      int `json:"burst_bytes"`
+	AfterBurst int `json:"calm_bytes"`
 }
 
-// CrowdWay is one way to make the exchanges.
+// CrowdWay is one way to make the exchanges, with its results.
 type CrowdWay struct {
-	By    Leg `json:"by"`
-	Peers int `json:"peers"`
+	By    Method `json:"by"`
+	Peers int    `json:"peers"`
 	*Measured
 
 	run    func(ctx context.Context, n int) (time.Duration, error)
 	rounds rounds
-	cpu    float64 // of the last round, per exchange
+	cpu    float64 // CPU time per exchange in the last round
 }
 
-// RunCrowd measures a node that receives small messages from many peers. The node is that of a Serve in
-// another process. It takes ten seconds plus the rounds.
+// RunCrowd measures a node that receives small messages from many peers. The node belongs to Serve in
+// the process c.Passive, which must be set. RunCrowd takes ten seconds plus the time of the rounds.
 func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	if c.Passive == nil {
 		return nil, errors.New("a crowd needs the node's process to ask")
@@ -64,11 +66,11 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := gather(ctx, &c, peers, crowdSize)
+	w, err := newPeerGroup(ctx, &c, peers, crowdSize)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.part()) }()
+	defer func() { err = errors.Join(err, w.close()) }()
 	if _, err := w.run(ctx, 4*peers, min(crowdInFlight, peers), peers); err != nil {
 		return nil, fmt.Errorf("first messages: %w", err)
 	}
@@ -84,28 +86,28 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	if _, err := w.run(ctx, burstSize*peers, burstSize*peers, peers); err != nil {
 		return nil, fmt.Errorf("a burst: %w", err)
 	}
-	if err := errors.Join(weigh(&r.Burst), sleep(ctx, releaseTime), weigh(&r.Calm)); err != nil {
+	if err := errors.Join(weigh(&r.Burst), sleep(ctx, releaseTime), weigh(&r.AfterBurst)); err != nil {
 		return nil, err
 	}
-	floors, err := gatherFloors(ctx, &c, peers)
+	floors, err := dialFloors(ctx, &c, peers)
 	if err != nil {
 		return nil, err
 	}
-	defer floors.part()
+	defer floors.close()
 	r.Ways = []CrowdWay{
-		{By: LegLNet, Peers: 1, run: func(ctx context.Context, n int) (time.Duration, error) { return w.run(ctx, n, crowdInFlight, 1) }},
-		{By: LegFloor, Peers: 1, run: func(_ context.Context, n int) (time.Duration, error) {
+		{By: MethodLNet, Peers: 1, run: func(ctx context.Context, n int) (time.Duration, error) { return w.run(ctx, n, crowdInFlight, 1) }},
+		{By: MethodFloor, Peers: 1, run: func(_ context.Context, n int) (time.Duration, error) {
 			return floors[0].exchange(n, crowdSize, 0, crowdInFlight)
 		}},
-		{By: LegLNet, Peers: peers, run: func(ctx context.Context, n int) (time.Duration, error) { return w.run(ctx, n, crowdInFlight, peers) }},
-		{By: LegFloor, Peers: peers, run: func(_ context.Context, n int) (time.Duration, error) { return floors.exchange(n) }},
+		{By: MethodLNet, Peers: peers, run: func(ctx context.Context, n int) (time.Duration, error) { return w.run(ctx, n, crowdInFlight, peers) }},
+		{By: MethodFloor, Peers: peers, run: func(_ context.Context, n int) (time.Duration, error) { return floors.exchange(n) }},
 	}
 	return r, r.measure(ctx, &c)
 }
 
-// measure runs the ways alternately.
+// measure runs the rounds, which alternate between the ways, and sets the results.
 func (r *Crowd) measure(ctx context.Context, c *Config) error {
-	const first = 16 * crowdInFlight // determines the number of exchanges per round
+	const first = 16 * crowdInFlight // exchanges in the first round, which determines the number of exchanges in the others
 	for k := range r.Ways {
 		way := &r.Ways[k]
 		took, err := way.run(ctx, first)
@@ -135,16 +137,17 @@ func (r *Crowd) measure(ctx context.Context, c *Config) error {
 	return nil
 }
 
-// round runs one round. If counted is set, it only counts system calls.
+// round runs one round of a way and adds its result. If counted is set, the round only counts system
+// calls.
 func (w *CrowdWay) round(ctx context.Context, passive *Process, counted bool) error {
-	if err := passive.begin(counted); err != nil {
+	if err := passive.beginCosts(counted); err != nil {
 		return err
 	}
 	took, err := w.run(ctx, w.rounds.n)
 	if err != nil {
 		return err
 	}
-	cost, err := passive.end()
+	cost, err := passive.endCosts()
 	if err != nil {
 		return err
 	}
@@ -168,14 +171,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// floors are plain connections to the plain server.
+// floors are connections to the plain server.
 type floors []*floorClient
 
-func gatherFloors(ctx context.Context, c *Config, n int) (all floors, err error) {
+func dialFloors(ctx context.Context, c *Config, n int) (all floors, err error) {
 	for range n {
 		f, err := dialFloor(ctx, c.plainAddress())
 		if err != nil {
-			all.part()
+			all.close()
 			return nil, err
 		}
 		all = append(all, f)
@@ -183,13 +186,14 @@ func gatherFloors(ctx context.Context, c *Config, n int) (all floors, err error)
 	return all, nil
 }
 
-func (all floors) part() {
+func (all floors) close() {
 	for _, f := range all {
 		_ = f.conn.Close()
 	}
 }
 
-// exchange makes n exchanges on connections that take turns, with as many under way as in a crowd.
+// exchange makes n exchanges, by the connections in turn, with crowdInFlight exchanges in flight. It
+// returns the time taken.
 func (all floors) exchange(n int) (time.Duration, error) {
 	var turn atomic.Int64
 	var wg sync.WaitGroup
@@ -243,7 +247,7 @@ func (r *Crowd) Print(w io.Writer) error {
 processor's time with all peers: %.2f of that with one (%s), %.2f of the floor's (%s)
 memory of a connection, of %d: %.1f KiB at rest, %.1f KiB after %d messages at once from each peer, %.1f KiB %v later
 `, r.Spread.Median, quartiles(r.Spread), r.OfFloor.Median, quartiles(r.OfFloor),
-		r.Connections, kib(r.Rest), kib(r.Burst), burstSize, kib(r.Calm), releaseTime)
+		r.Connections, kib(r.Rest), kib(r.Burst), burstSize, kib(r.AfterBurst), releaseTime)
 	return err
 }
 

@@ -11,18 +11,18 @@ import (
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
-// poll is the interval at which a client is asked whether its batch has ended. On average, half of it is
-// added to the time of a run, which is a few thousandths.
+// poll is the interval at which run checks whether a batch has ended. On average, a run appears longer
+// by half of it, which is a few thousandths of the run.
 const poll = 500 * time.Microsecond
 
-// tester is a node that tests others with LNet selftest: console and client.
+// tester is a node that runs LNet selftest as console and client.
 type tester struct {
 	ours    *lnetNode
 	agent   *selftest.Agent
 	console *console.Console
 }
 
-// sessionKey is the key of the console's sessions, which follow each other.
+// sessionKey is the key of the console's sessions, of which at most one exists at any time.
 const sessionKey = 1
 
 func (o *lnetNode) newTester() (*tester, error) {
@@ -39,23 +39,24 @@ func (t *tester) close() error {
 	return errors.Join(t.console.Close(ctx), t.agent.Close(ctx))
 }
 
-// series is a session with a server. It adds a batch for each new exchange, and runs it.
-type series struct {
+// selftestSession is a session with a server. It has a batch for each exchange that was run.
+type selftestSession struct {
 	tester  *tester
 	batches map[exchange]string
 	fastest map[exchange]time.Duration
 }
 
-// open begins a session.
-func (t *tester) open(ctx context.Context, server lnet.NID) (*series, error) {
+// open begins a session with a server. The caller must close it.
+func (t *tester) open(ctx context.Context, server lnet.NID) (*selftestSession, error) {
 	if err := t.begin(ctx, server); err != nil {
 		return nil, err
 	}
-	return &series{tester: t, batches: map[exchange]string{}, fastest: map[exchange]time.Duration{}}, nil
+	return &selftestSession{tester: t, batches: map[exchange]string{}, fastest: map[exchange]time.Duration{}}, nil
 }
 
-// run makes the RPCs of an exchange and returns the time taken.
-func (s *series) run(ctx context.Context, x exchange) (time.Duration, error) {
+// run makes the RPCs of an exchange and returns the time taken. It adds a batch for the exchange on
+// first use.
+func (s *selftestSession) run(ctx context.Context, x exchange) (time.Duration, error) {
 	name, ok := s.batches[x]
 	if !ok {
 		name = fmt.Sprint("batch", len(s.batches))
@@ -72,11 +73,11 @@ func (s *series) run(ctx context.Context, x exchange) (time.Duration, error) {
 }
 
 // close ends the session.
-func (s *series) close(ctx context.Context) error {
+func (s *selftestSession) close(ctx context.Context) error {
 	return s.tester.console.EndSession(ctx, sessionKey)
 }
 
-// begin begins a session.
+// begin begins a session in which this node is the client of a server.
 func (t *tester) begin(ctx context.Context, server lnet.NID) error {
 	if _, err := t.console.NewSession(ctx, console.SessionOptions{Key: sessionKey, Name: "perf"}); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (t *tester) begin(ctx context.Context, server lnet.NID) error {
 	return nil
 }
 
-// add adds a batch that makes x.n RPCs in all.
+// add adds a batch that makes x.n RPCs in total.
 func (t *tester) add(ctx context.Context, batch string, x exchange) error {
 	if err := t.console.AddBatch(sessionKey, batch); err != nil {
 		return err
@@ -112,11 +113,11 @@ func (t *tester) add(ctx context.Context, batch string, x exchange) error {
 	return err
 }
 
-// ping reports whether an exchange, as a test, moves no bulk.
+// ping reports whether the selftest of an exchange is a ping test, because the exchange has no payload.
 func (x *exchange) ping() bool { return max(x.in, x.out) == 0 }
 
-// run runs a batch and returns the time taken. It first waits for most of the expected time, so as not to
-// disturb the run.
+// run runs a batch and returns the time taken. It starts to check for the end after most of the expected
+// time, because the checks would disturb the run.
 func (t *tester) run(ctx context.Context, batch string, expected time.Duration) (time.Duration, error) {
 	quiet := time.NewTimer(expected * 15 / 16)
 	defer quiet.Stop()

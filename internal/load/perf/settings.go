@@ -11,14 +11,14 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// Setting is SETTING=VALUE as given by the user: a tunable of nodes, with its name in configuration
-// files, or an environment variable, which has capital letters.
+// Setting is a setting that the user gives as SETTING=VALUE. SETTING is a tunable of socklnd, by its
+// name in configuration files, or an environment variable, in capital letters.
 type Setting struct {
 	Name, Value string
 	set         func(*socklnd.Config) // nil: an environment variable
 }
 
-// Tunables returns the names of the tunables.
+// Tunables returns the sorted names of the tunables of socklnd.
 func Tunables() (names []string) {
 	for _, t := range socklnd.Table().Tunables {
 		names = append(names, t.Parameter)
@@ -30,7 +30,8 @@ func Tunables() (names []string) {
 // variable matches names of environment variables.
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
-// ParseSetting parses SETTING=VALUE. It returns an error if nodes would not accept it.
+// ParseSetting parses SETTING=VALUE. It returns an error if the tunable does not exist or does not
+// accept the value.
 func ParseSetting(text string) (Setting, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok || name == "" {
@@ -73,7 +74,7 @@ func (s *Setting) Variable() bool { return s.set == nil }
 // String returns SETTING=VALUE.
 func (s Setting) String() string { return s.Name + "=" + s.Value }
 
-// apply changes the configuration of a driver.
+// apply sets the tunable in c. It does nothing for an environment variable.
 func (s *Setting) apply(c *socklnd.Config) {
 	if s.set != nil {
 		s.set(c)

@@ -14,17 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel counts system calls of all kinds at its tracepoint raw_syscalls:sys_enter. This is permitted
-// to root, and to processes with CAP_PERFMON that can read tracefs. A counter costs each system call some
-// tenths of a microsecond. So the calls are counted in separate rounds, whose times are not used.
+// The kernel counts system calls of all kinds at its tracepoint raw_syscalls:sys_enter. Only root, and
+// processes with CAP_PERFMON that can read tracefs, may use it. Counting makes each system call slower
+// by some tenths of a microsecond. So the calls are counted in separate rounds, whose times are not
+// used.
 
-// errNotPermitted means that this process may not count system calls of all kinds.
+// errNotPermitted is returned if this process is not allowed to count system calls of all kinds.
 var errNotPermitted = errors.New("system calls of all kinds cannot be counted")
 
-// enterEvent is the file with the number of the tracepoint.
+// enterEvent is the file in tracefs that contains the number of the tracepoint.
 const enterEvent = "events/raw_syscalls/sys_enter/id"
 
-// sysEnter reads the number of the tracepoint once.
+// sysEnter returns the number of the tracepoint. It reads the number only once.
 var sysEnter = sync.OnceValues(func() (uint64, error) {
 	var errs []error
 	for _, dir := range []string{"/sys/kernel/tracing/", "/sys/kernel/debug/tracing/"} {
@@ -49,8 +50,8 @@ func eventNumber(text []byte) (uint64, error) {
 	return n, nil
 }
 
-// readDetached reads the number from a tracefs that is not mounted anywhere. It disappears with its
-// descriptor.
+// readDetached reads the number from an instance of tracefs that is not mounted anywhere, and closes the
+// instance.
 func readDetached() ([]byte, error) {
 	fs, err := unix.Fsopen("tracefs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -75,18 +76,20 @@ func readDetached() ([]byte, error) {
 	return text[:max(n, 0)], os.NewSyscallError("read", err)
 }
 
-// callCounter counts the system calls of this process. It has one counter per thread, which new threads
-// inherit.
+// callCounter counts the system calls of this process. It has one kernel counter per thread. A new
+// thread inherits the counter of the thread that started it.
 type callCounter struct {
 	fds   []int
 	first uint64
 }
 
-// countTries is how often countCalls tries to find all threads without a new one in between.
+// countTries is how often openCallCounter tries to open a counter for each thread while no thread starts
+// or ends.
 const countTries = 100
 
-// countCalls opens the counters.
-func countCalls() (*callCounter, error) {
+// openCallCounter opens a counter for each thread of this process. It returns errNotPermitted if that is
+// not allowed.
+func openCallCounter() (*callCounter, error) {
 	event, err := sysEnter()
 	if err != nil {
 		return nil, err
@@ -114,8 +117,8 @@ func countCalls() (*callCounter, error) {
 		if err == nil && slices.Equal(before, after) {
 			return c, nil
 		}
-		// A thread is new. It is not known whether it is counted, because the thread that started it may
-		// or may not have had a counter.
+		// A new thread was started. It is not known whether it is counted, because the thread that started it
+		// may not have had a counter yet.
 		c.close()
 		if err != nil {
 			return nil, err
@@ -140,7 +143,7 @@ func (c *callCounter) open(event uint64, tid int) error {
 	return os.NewSyscallError("perf_event_open", err)
 }
 
-// start starts counting.
+// start starts counting. If it returns an error, the counters are closed.
 func (c *callCounter) start() (err error) {
 	if c.first, err = c.read(); err != nil {
 		c.close()
@@ -168,12 +171,12 @@ func (c *callCounter) read() (sum uint64, err error) {
 
 func (c *callCounter) close() {
 	for _, fd := range c.fds {
-		_ = unix.Close(fd) // cannot fail: it is a counter
+		_ = unix.Close(fd) // closing a counter cannot fail
 	}
 	c.fds = nil
 }
 
-// threads returns the IDs of this process's threads, in order.
+// threads returns the sorted IDs of this process's threads.
 func threads() ([]int, error) {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -193,7 +196,7 @@ func threads() ([]int, error) {
 
 // UncountedSyscalls returns why system calls of all kinds cannot be counted, or nil if they can.
 func UncountedSyscalls() error {
-	c, err := countCalls()
+	c, err := openCallCounter()
 	if err == nil {
 		c.close()
 	}

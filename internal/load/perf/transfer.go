@@ -12,54 +12,56 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// The addresses of the transfer machines. The passive process has one for each way of delivery.
+// The addresses and buffers of transfer machines. The passive process has one machine for each way of
+// delivery.
 const (
 	tmPortal = 42
-	tmEchoes = 10 // plus the way of delivery
+	tmEchoes = 10 // number of the first passive machine; the way of delivery is added
 
-	// tmMessage is the longest message in bytes. tmMessages is how many of them fit into a receive
+	// tmMessage is the maximum size of a message in bytes. tmMessages is the number of messages per receive
 	// buffer.
 	tmMessage  = 256
 	tmMessages = 64
-	// tmReceive and tmSend are the numbers of buffers for messages.
+	// tmReceive and tmSend are the numbers of receive and send buffers for messages.
 	tmReceive = 4
 	tmSend    = 160
-	// tmBulks is the maximum number of bulk transfers under way.
+	// tmBulks is the maximum number of bulk transfers in flight.
 	tmBulks = 8
 )
 
-// The first byte of a message is the request. For bulk, the descriptor follows.
+// The first byte of a message is one of these requests. In a request for bulk, the descriptor of a
+// passive buffer follows.
 const (
 	wantEcho  = 'e'
-	wantFetch = 'f' // fetch the bulk
-	wantFill  = 'g' // fill the memory
+	wantFetch = 'f' // read the passive buffer
+	wantFill  = 'g' // write to the passive buffer
 )
 
-// machine is a transfer machine with buffers, of either side.
+// machine is a transfer machine with its buffers. Both sides have such machines.
 type machine struct {
 	domain    *transport.Domain
 	loop      *tmhost.Loop
 	callbacks transport.Callbacks
 
-	peer *transport.EndPoint // of a sender
+	peer *transport.EndPoint // the passive machine; nil in an echo
 
-	mu     sync.Mutex          // held by callbacks
-	sends  []*transport.Buffer // not in use
-	bulks  []*transport.Buffer // not in use, 1 MiB each
+	mu     sync.Mutex          // held while a callback runs
+	sends  []*transport.Buffer // free send buffers
+	bulks  []*transport.Buffer // free bulk buffers, 1 MiB each
 	all    []*transport.Buffer
 	closed bool
 }
 
-// tmSite is where transfer machines run: a NID of a Core.
+// tmSite is a Core, and a NID on which its transfer machines run.
 type tmSite struct {
 	core     transport.Core
 	nid      lnet.NID
-	domain   *transport.Domain // nil without machines
+	domain   *transport.Domain // nil until the first machine is started
 	machines []*machine
 }
 
-// leave closes the machines and the domain.
-func (p *tmSite) leave(ctx context.Context) error {
+// closeMachines closes the machines and the domain.
+func (p *tmSite) closeMachines(ctx context.Context) error {
 	var errs []error
 	for _, m := range p.machines {
 		errs = append(errs, m.close(ctx))
@@ -70,7 +72,8 @@ func (p *tmSite) leave(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// startMachine starts a transfer machine.
+// startMachine starts m as a transfer machine with number id, and adds its receive buffers. The
+// callbacks are called with m.mu held.
 func (p *tmSite) startMachine(ctx context.Context, id int, delivery tmhost.Delivery, callbacks transport.Callbacks, m *machine) error {
 	if p.domain == nil {
 		d, err := transport.NewDomain(ctx, p.core)
@@ -141,9 +144,9 @@ func (m *machine) addBuffers(ctx context.Context) error {
 	for _, b := range m.sends {
 		b.Queue = transport.MsgSend
 	}
-	m.bulks, err = several(tmBulks, offered)
+	m.bulks, err = several(tmBulks, offeredSize)
 	for _, b := range m.bulks {
-		touchPages(b.Bytes())
+		writePages(b.Bytes())
 	}
 	return err
 }
@@ -165,7 +168,7 @@ func (m *machine) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeBuffer removes a buffer from a list that must not be empty.
+// removeBuffer removes and returns the last buffer of a list. The list must not be empty.
 func removeBuffer(list *[]*transport.Buffer) *transport.Buffer {
 	l := *list
 	b := l[len(l)-1]
@@ -173,16 +176,18 @@ func removeBuffer(list *[]*transport.Buffer) *transport.Buffer {
 	return b
 }
 
-// deliveries are the ways of delivery. Both sides of a case use the same one.
+// deliveries are the ways of delivery of events. Both sides of a case use the same way.
 var deliveries = []tmhost.Delivery{tmhost.Async, tmhost.Sync, tmhost.Poll}
 
-// echo is the passive side. It sends messages back, and moves the bulk that they announce.
+// echo is the passive side. It sends messages back unchanged, or reads or writes the passive buffer that
+// a message announces.
 type echo struct {
 	machine
-	waiting []*transport.Buffer // messages that announce bulk
+	waiting []*transport.Buffer // messages that announce bulk, until a bulk buffer is free
 }
 
-// startEchoes starts the passive side for the given ways of delivery, with numbers from first on.
+// startEchoes starts a passive machine for each of the given ways of delivery. The number of a machine
+// is first plus the way of delivery.
 func (p *tmSite) startEchoes(ctx context.Context, first int, deliveries ...tmhost.Delivery) error {
 	for _, delivery := range deliveries {
 		e := &echo{}
@@ -202,11 +207,12 @@ func (e *echo) received(ev *transport.BufferEvent) {
 		e.answer(ev)
 	}
 	if ev.Final {
-		_ = ev.Add(ev.Buffer) // fails only while it is being stopped
+		_ = ev.Add(ev.Buffer) // fails only while the machine is being stopped
 	}
 }
 
-// answer answers a message. If it cannot, it does nothing, and the other side times out.
+// answer sends a message back, or starts the bulk transfer that it announces. It does nothing if no send
+// buffer is free or Add fails; the active side then times out.
 func (e *echo) answer(ev *transport.BufferEvent) {
 	if len(e.sends) == 0 {
 		return
@@ -224,13 +230,13 @@ func (e *echo) answer(ev *transport.BufferEvent) {
 	e.serve(ev)
 }
 
-// serve starts the waiting bulk transfers for which there are buffers. A buffer may be missing for a
-// short time, because the other side may announce new bulk before the last event of the previous
-// transfer.
+// serve starts as many waiting bulk transfers as there are free bulk buffers. The others wait until a
+// transfer ends. They can wait because the active side may announce new bulk before this side has the
+// final event of the previous transfer.
 func (e *echo) serve(ev *transport.BufferEvent) {
 	for len(e.waiting) > 0 && len(e.bulks) > 0 {
 		b, bulk := removeBuffer(&e.waiting), removeBuffer(&e.bulks)
-		bulk.Queue, bulk.Length = transport.ActiveBulkRecv, offered
+		bulk.Queue, bulk.Length = transport.ActiveBulkRecv, offeredSize
 		if b.Bytes()[0] == wantFill {
 			bulk.Queue = transport.ActiveBulkSend
 		}
@@ -249,18 +255,18 @@ func (e *echo) moved(ev *transport.BufferEvent) {
 	e.serve(ev)
 }
 
-// sender is the active side. It has a number of messages or bulk transfers under way until all are done.
+// sender is the active side. It makes the transfers of one exchange after the other.
 type sender struct {
 	machine
 	x                exchange
-	waitingForBuffer int // messages that wait for a buffer
+	waitingForBuffer int // number of transfers that wait for a send buffer
 
 	begun, ended int
 	done         chan error // receives one result per run
 }
 
-// newSender starts an active side for the passive one with the same way of delivery. first is the first
-// number of the passive machines.
+// newSender starts an active machine whose peer is the passive machine at server with the same way of
+// delivery. first is the number that the passive machines were started with.
 func (p *tmSite) newSender(ctx context.Context, delivery tmhost.Delivery, server lnet.NID, first int) (*sender, error) {
 	s := &sender{done: make(chan error, 1)}
 	err := p.startMachine(ctx, transport.Dynamic, delivery, transport.Callbacks{
@@ -274,7 +280,7 @@ func (p *tmSite) newSender(ctx context.Context, delivery tmhost.Delivery, server
 	return s, err
 }
 
-// run makes x.n transfers and returns the time taken.
+// run makes the transfers of x and returns the time taken.
 func (s *sender) run(ctx context.Context, x exchange) (time.Duration, error) {
 	s.mu.Lock()
 	s.x, s.begun, s.ended = x, 0, 0
@@ -295,12 +301,13 @@ func (s *sender) run(ctx context.Context, x exchange) (time.Duration, error) {
 	}
 }
 
-// adder adds buffers. It is a TM or, in a callback, an event.
+// adder adds buffers to a queue. It is the transfer machine or, in a callback, the event.
 type adder interface {
 	Add(b *transport.Buffer) error
 }
 
-// next begins another transfer, if any is left.
+// next starts another transfer, unless all were started. If no send buffer is free, it does so when one
+// is.
 func (s *sender) next(a adder) {
 	if s.begun >= s.x.n {
 		return
@@ -324,10 +331,10 @@ func (s *sender) next(a adder) {
 	}
 }
 
-// bulk reports whether an exchange moves bulk and not messages.
+// bulk reports whether the data of an exchange is too large for messages and moved as bulk.
 func (x *exchange) bulk() bool { return max(x.in, x.out) > tmMessage }
 
-// announce queues the bulk buffer and puts its descriptor into the message.
+// announce adds a passive bulk buffer, and writes the request and the buffer's descriptor to message b.
 func (s *sender) announce(a adder, b *transport.Buffer) error {
 	bulk := removeBuffer(&s.bulks)
 	bulk.Queue, bulk.Length, b.Bytes()[0] = transport.PassiveBulkSend, s.x.in, wantFetch
@@ -343,10 +350,10 @@ func (s *sender) announce(a adder, b *transport.Buffer) error {
 
 func (s *sender) received(e *transport.BufferEvent) {
 	if e.Err == nil {
-		s.one(e)
+		s.countDone(e)
 	}
 	if e.Final {
-		_ = e.Add(e.Buffer) // fails only while it is being stopped
+		_ = e.Add(e.Buffer) // fails only while the machine is being stopped
 	}
 	if e.Err != nil {
 		s.end(e.Err)
@@ -371,11 +378,11 @@ func (s *sender) moved(e *transport.BufferEvent) {
 		s.end(e.Err)
 		return
 	}
-	s.one(e)
+	s.countDone(e)
 }
 
-// one counts a completed transfer and begins the next one.
-func (s *sender) one(a adder) {
+// countDone counts a completed transfer and starts the next one, or ends the run after the last.
+func (s *sender) countDone(a adder) {
 	s.ended++
 	if s.ended == s.x.n {
 		s.end(nil)
@@ -384,7 +391,7 @@ func (s *sender) one(a adder) {
 	s.next(a)
 }
 
-// end ends the run, once.
+// end ends the run with err. It has no effect if the run has ended.
 func (s *sender) end(err error) {
 	s.begun = s.x.n
 	select {
