@@ -14,8 +14,8 @@ import (
 // maxConnsPerSource limits the inbound connections to one NI from one address.
 const maxConnsPerSource = 2 * maxPerPeer
 
-// request validates an inbound connection request and, if it is valid, makes a connection (o2iblnd
-// 3.3).
+// request processes an inbound connection request. If the request is valid, it creates a connection and accepts
+// the request; otherwise it rejects it (o2iblnd 3.3).
 func (l *listener) request(e *verbs.Event) {
 	d := l.d
 	d.mu.Lock()
@@ -48,20 +48,22 @@ func (l *listener) request(e *verbs.Event) {
 	}
 }
 
-// refuse rejects a caller, and counts and logs it.
+// refuse rejects a caller with the message r, and counts and logs it. err is the reason. i is the interface
+// that counts the caller; it is nil if no interface uses the listener any more.
 func (l *listener) refuse(i *Interface, e *verbs.Event, r *protocol.Reject, err error) {
-	var count *peering.Refusals // none if the last interface has left
+	var count *peering.Refusals // nil if no interface uses the listener any more
 	if i != nil {
 		count = &i.Count.Refused
 	}
 	count.Refused(l.d.log, e.Remote, err)
 	var private [verbs.MaxRejectPrivate]byte
-	_ = e.ID.Reject(r.Append(private[:0], byteOrder)) // the caller may have disconnected
+	_ = e.ID.Reject(r.Append(private[:0], byteOrder)) // fails only if the caller has disconnected
 	e.ID.Destroy()
 }
 
-// admitCaller finds the caller's peer and creates its connection. If the caller must be rejected, it
-// returns the reject message and an error.
+// admitCaller finds the peer that sent the request m, or creates it, and creates the connection. The caller of
+// admitCaller then accepts the request. If the request must be rejected, admitCaller returns the message for
+// that and an error.
 func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *protocol.Self) (*conn, protocol.Reject, error) {
 	noRoom := self.NoRoom(m)
 	from := e.Remote.Addr()
@@ -106,7 +108,8 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 	return c, protocol.Reject{}, nil
 }
 
-// accept accepts a caller.
+// accept prepares the connection of a caller and accepts the request m. If it cannot, it rejects the request
+// and closes the connection.
 func (c *conn) accept(m *protocol.Message, self *protocol.Self) {
 	var private [verbs.MaxAcceptPrivate]byte
 	err := func() error {
@@ -135,12 +138,13 @@ func (c *conn) accept(m *protocol.Message, self *protocol.Self) {
 	}()
 	if err != nil {
 		r := self.NoRoom(m)
-		_ = c.id.Reject(r.Append(private[:0], byteOrder)) // the caller may have disconnected
+		_ = c.id.Reject(r.Append(private[:0], byteOrder)) // fails only if the caller has disconnected
 		c.close(deviceFailure(&lnd.RefusedError{Reason: lnd.RefusedMany, Err: err}))
 	}
 }
 
-// callerLeft undoes Engine.Caller for a caller that has no connection.
+// callerLeft undoes what Engine.Caller has counted for a caller, except Peer.Accepting, if it gets no
+// connection.
 func (i *Interface) callerLeft(from netip.Addr) {
 	i.CallerLeft(from)
 	i.Group.Done()

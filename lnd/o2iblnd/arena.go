@@ -9,15 +9,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// An arena is registered memory that is allocated in blocks of 4 KiB to 1 MiB. Each block is contiguous
-// and lies in one registration. The arena grows by slabs, which it keeps. It is a buddy allocator:
-// blocks are split into halves and merged again, so that small blocks do not fragment the space for
-// large ones.
+// An arena is registered memory that is allocated in blocks of 4 KiB to 1 MiB. Each block is contiguous and
+// lies in one registration. The arena grows by slabs, which it keeps until it is closed. It is a buddy
+// allocator: it splits a block into two halves (buddies), and merges them when both are free, so that small
+// blocks do not use up the space for large ones.
 const (
 	pageSize  = 4096
 	orders    = 9 // 4 KiB << 8 = 1 MiB
 	slabPages = 4 << (orders - 1)
-	none      = -1
+	none      = -1 // no page
 )
 
 type arena struct {
@@ -29,15 +29,15 @@ type arena struct {
 
 	mu     sync.Mutex // guards the fields below
 	slabs  []verbs.Memory
-	free   [orders]int32 // heads of lists
+	free   [orders]int32 // first free block of each order, or none; next and prev link the others
 	next   []int32       // indexed by page
 	prev   []int32
-	order  []int8 // order of a free block that begins at the page, otherwise none
-	used   int    // bytes in use
+	order  []int8 // indexed by page: the order of the free block that begins there, or none
+	used   int    // bytes in allocated blocks
 	closed bool
 }
 
-// block is an allocated block. The zero value is no block.
+// block is an allocated block of an arena. The zero value is not a block (ok returns false).
 type block struct {
 	mem   verbs.Memory
 	page  int32
@@ -85,8 +85,8 @@ func (a *arena) alloc(n int) (block, error) {
 	}
 }
 
-// find allocates a block from the existing slabs. If they have no room, it returns the zero block and
-// the number of slabs.
+// find allocates a block of order want from the existing slabs. If they have no room, it returns the zero block
+// and the number of slabs, which grow needs.
 func (a *arena) find(want int) (b block, slabs int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,8 +108,8 @@ func (a *arena) find(want int) (b block, slabs int, err error) {
 	return block{}, len(a.slabs), nil
 }
 
-// grow adds a slab, unless there are more than slabs by now. Allocations from existing slabs do not
-// wait while the device pins the new one.
+// grow adds a slab, unless the arena already has more than the given number of slabs because another goroutine
+// has added one. While the device pins the new memory, other goroutines can allocate from the existing slabs.
 func (a *arena) grow(slabs int) error {
 	a.growing.Lock()
 	defer a.growing.Unlock()
@@ -176,7 +176,7 @@ func (a *arena) unlink(page int32) {
 	a.order[page] = none
 }
 
-// close frees all memory. No allocation may be running. It returns an error if a block is still in use,
+// close releases all memory. No allocation may be running. It returns an error if a block is still allocated,
 // which is a bug in this package.
 func (a *arena) close() error {
 	a.mu.Lock()
@@ -192,7 +192,7 @@ func (a *arena) close() error {
 	return nil
 }
 
-// size returns the number of registered bytes, and how many of them are in use.
+// size returns the number of registered bytes, and the number of bytes in allocated blocks.
 func (a *arena) size() (all, used int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

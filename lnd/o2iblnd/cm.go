@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// listener accepts connections at an address for all interfaces that have it.
+// listener accepts connections at one address, for all interfaces that have this address.
 type listener struct {
 	d    *Driver
 	at   netip.AddrPort
@@ -21,7 +21,7 @@ type listener struct {
 	port int
 
 	users   []*Interface // guarded by Driver.mu
-	defunct bool         // no longer usable; guarded by Driver.mu
+	defunct bool         // its device or address is gone, so its users must leave it; guarded by Driver.mu
 }
 
 // backlog is how many connection requests may wait to be processed.
@@ -29,7 +29,8 @@ const backlog = 128
 
 var errDefunct = errors.New("the listener is about to go")
 
-// bind attaches i to the listener for its address, which it creates if needed.
+// bind makes i a user of the listener for its address. It creates the listener if there is none yet. It returns
+// a *lnd.ListenError if that fails, or if the existing listener is defunct and its users have not left it yet.
 func (d *Driver) bind(i *Interface) error {
 	at := netip.AddrPortFrom(i.Address, uint16(d.config.Service))
 	d.binding.Lock()
@@ -55,7 +56,8 @@ func (d *Driver) bind(i *Interface) error {
 	return nil
 }
 
-// listen creates a listener. d.binding is held.
+// listen creates a listener at an address, with i as its only user. It opens the event channel if that is not
+// open. d.binding is held.
 func (d *Driver) listen(i *Interface, at netip.AddrPort) (*listener, error) {
 	if d.channel == nil {
 		ch, err := d.config.Provider.OpenChannel()
@@ -87,7 +89,7 @@ func (d *Driver) listen(i *Interface, at netip.AddrPort) (*listener, error) {
 	return l, nil
 }
 
-// unbind detaches i from its listener. The last user closes the listener.
+// unbind makes i leave its listener. It closes the listener if no user remains.
 func (d *Driver) unbind(i *Interface) {
 	d.binding.Lock()
 	defer d.binding.Unlock()
@@ -111,7 +113,7 @@ func (d *Driver) unbind(i *Interface) {
 	}
 }
 
-// dial starts an attempt to connect.
+// dial starts an attempt to connect: it creates the ID of c. Events report the progress of the attempt.
 func (d *Driver) dial(c *conn, to verbs.Dial) error {
 	d.binding.Lock()
 	ch := d.channel
@@ -130,11 +132,11 @@ func (d *Driver) dial(c *conn, to verbs.Dial) error {
 	return nil
 }
 
-// eventsPause is the pause after connection events could not be fetched, for example because memory is
+// eventsPause is the pause before events are fetched again after that has failed, for example because memory is
 // short.
 const eventsPause = time.Second
 
-// events processes the channel's events until the channel is closed.
+// events is the goroutine that processes the connection events of a channel until the channel is closed.
 func (d *Driver) events(ch verbs.Channel) {
 	defer d.group.Done()
 	var ev [32]verbs.Event
@@ -155,8 +157,8 @@ func (d *Driver) events(ch verbs.Channel) {
 	}
 }
 
-// ownerOf returns the owner of an ID. It waits until a new ID has its owner, because an event may
-// arrive before the owner is set.
+// ownerOf returns the owner of an ID: a *conn or a *listener. The first event of a new ID may arrive before its
+// owner is set; ownerOf then waits for that.
 func (d *Driver) ownerOf(id verbs.ID) any {
 	d.owning.Lock()
 	defer d.owning.Unlock()
@@ -175,7 +177,7 @@ func (d *Driver) event(e *verbs.Event) {
 	}
 	switch o := d.ownerOf(e.ID).(type) {
 	case *conn:
-		if o.hold() { // otherwise it has been freed
+		if o.hold() { // otherwise the connection has been freed
 			o.event(e)
 			o.unref()
 		}
@@ -189,7 +191,8 @@ func (d *Driver) event(e *verbs.Event) {
 	}
 }
 
-// removed is called when a device is no longer usable.
+// removed marks a device as no longer usable and retires its listeners. It is called when the device was
+// removed or has failed.
 func (d *Driver) removed(dev *device) {
 	if dev.gone.Swap(true) {
 		return
@@ -208,7 +211,8 @@ func (d *Driver) removed(dev *device) {
 	}
 }
 
-// retire makes the users of a listener detach from it and look for a device again.
+// retire marks a listener as defunct. Its users then leave it, close their connections, and look for a device
+// again.
 func (d *Driver) retire(l *listener) {
 	d.mu.Lock()
 	l.defunct = true

@@ -22,25 +22,26 @@ type Config struct {
 	// (the queue depth), peer_buffer_credits and peer_timeout.
 	Tunables lnd.Tunables
 
-	Service         int              // service, the port of all nodes of a net
-	Checksum        protocol.Variant // cksum, and how its bytes are interpreted
-	Check           protocol.Checking
-	Timeout         time.Duration // timeout; 0 selects LNet's timeout (lnd.Upper.LNDTimeout)
-	Keepalive       time.Duration // keepalive; 0 or less: off
-	PeerCreditsHiw  int           // peer_credits_hiw; 0: half of peer_credits
-	ConcurrentSends int           // concurrent_sends; 0: peer_credits
-	ConnsPerPeer    int           // conns_per_peer, 1 to 127; 0: 1
-	WrqSge          int           // wrq_sge, pieces of memory per RDMA WRITE, 1 to 16
-	RetryCount      int           // retry_count, 0 to 7
-	RNRRetryCount   int           // rnr_retry_count, 0 to 7
-	TOS             int           // tos, 0 to 255; -1: not set
+	Service         int               // service, the port of all nodes of a net
+	Checksum        protocol.Variant  // cksum: which checksums are sent, if any
+	Check           protocol.Checking // ignore_cksum: whether checksums of peers are checked
+	Timeout         time.Duration     // timeout; 0 selects LNet's timeout (lnd.Upper.LNDTimeout)
+	Keepalive       time.Duration     // keepalive; 0 or less: off
+	PeerCreditsHiw  int               // peer_credits_hiw, owed credits at which a NOOP returns them; 0: half of peer_credits
+	ConcurrentSends int               // concurrent_sends, SENDs in flight on a connection; 0: peer_credits
+	ConnsPerPeer    int               // conns_per_peer, 1 to 127; 0: 1
+	WrqSge          int               // wrq_sge, pieces of memory per RDMA WRITE, 1 to 16
+	RetryCount      int               // retry_count, 0 to 7
+	RNRRetryCount   int               // rnr_retry_count, 0 to 7
+	TOS             int               // tos, 0 to 255; -1: not set
 	// RequirePrivilegedPort rejects callers from ports above 1023. UsePrivilegedPort makes this node
 	// connect from such a port.
 	RequirePrivilegedPort bool
 	UsePrivilegedPort     bool
 
-	// Pool limits the memory, in bytes, for payload in unregistered memory. The limit applies once to
-	// requests of this node and once to requests of peers.
+	// Pool limits the registered memory, in bytes, that payload in unregistered memory is copied through. The
+	// limit applies twice: once to transfers that this node has started, and once to transfers that peers have
+	// started.
 	Pool int
 	// MaxHalfOpen and MaxHalfOpenPerSource limit the number of inbound connections that are not
 	// established yet, in total and per source address.
@@ -48,15 +49,15 @@ type Config struct {
 	MaxHalfOpenPerSource int
 	// Spin is how long a worker polls a completion queue before it sleeps.
 	Spin time.Duration
-	// RedialPause is the minimum time between a failed attempt to connect to a peer and the next.
+	// RedialPause is the minimum time between a failed attempt to connect to a peer and the next attempt.
 	RedialPause time.Duration
 
-	// KernelOnly are parameters without an effect in this driver.
+	// KernelOnly contains parameters that have no effect in this driver.
 	KernelOnly KernelOnly
 
 	// Provider is this process's access to RDMA. Required.
 	Provider verbs.Provider
-	// Host has the network devices. If it is nil, they are those of this host.
+	// Host provides the network devices. If it is nil, they are those of this host.
 	Host hostnet.Host
 	// Wall is the wall clock from which incarnations are derived. If nil, it is time.Now.
 	Wall func() time.Time
@@ -181,10 +182,10 @@ func Table() lnd.Table {
 // name, or if v is outside its range.
 func (c *Config) Set(name string, v int64) error { return fields.Set(c, name, v) }
 
-// Values returns the tunables of an interface that sets none, after limits have been applied.
+// Values returns the tunables in force for an interface that does not set any itself.
 func (c *Config) Values() lnd.Values { return c.values(c.Tunables.PeerCredits) }
 
-// values returns the tunables of an interface with the given queue depth.
+// values returns the tunables in force for an interface with the given queue depth.
 func (c *Config) values(depth int) lnd.Values {
 	o := *c
 	f := c.flow(depth).Resolved()
@@ -192,7 +193,7 @@ func (c *Config) values(depth int) lnd.Values {
 	return fields.Values(&o)
 }
 
-// flow returns the credit tunables (o2iblnd 15).
+// flow returns the tunables that concern credits, for the given queue depth (o2iblnd 15).
 func (c *Config) flow(depth int) protocol.Flow {
 	return protocol.Flow{PeerCredits: depth, HighWater: c.PeerCreditsHiw, ConcurrentSends: c.ConcurrentSends}
 }
@@ -204,10 +205,10 @@ func DefaultConfig() Config {
 	return c
 }
 
-// defaultTimeout is T if neither Config nor LNet defines it.
+// defaultTimeout is the LND timeout if neither Config nor the node (lnd.Upper.LNDTimeout) defines one.
 const defaultTimeout = 50 * time.Second
 
-// minPool is enough for one message of each kind.
+// minPool is the minimum of Config.Pool. It is enough for one message of each kind with the maximum payload.
 const minPool = 4 * lnet.MTU
 
 // Validate returns an error that names the first field that is out of range. It does not check

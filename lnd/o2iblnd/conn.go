@@ -14,55 +14,55 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// conn is one connection, from the first attempt on. It consists of a queue pair and the protocol's
-// state machine.
+// conn is one connection, from the beginning of the attempt until its memory is freed. It consists of a queue
+// pair and the protocol's state machine.
 type conn struct {
 	i       *Interface
 	p       *peer
 	id      verbs.ID
-	ours    bool             // opened by this node
-	request protocol.Message // the request of this node
-	session protocol.Session // set when the connection is accepted or established
-	begun   time.Time
-	call    *peering.Call[*peer] // our attempt while it is in progress; used by the keeper only
-	source  netip.AddrPort       // of an inbound connection
-	// newcomer is the entry of an inbound connection among the half-open ones.
+	ours    bool                 // this node opens or has opened the connection
+	request protocol.Message     // this node's connection request, if ours is set
+	session protocol.Session     // set when the connection is accepted or established
+	begun   time.Time            // when the attempt began
+	call    *peering.Call[*peer] // this node's attempt while it is in progress; only the keeper uses it
+	source  netip.AddrPort       // the peer's address, for an inbound connection
+	// newcomer is the entry of an inbound connection in Driver.halfOpen.
 	newcomer *peering.Newcomer[*conn]
-	up       bool        // was established; used by the CM goroutine only
-	dead     atomic.Bool // has ended or is about to end
+	up       bool        // the connection was established; only the goroutine of the event channel uses it
+	dead     atomic.Bool // the connection has ended or is about to end
 
-	// The following fields are set before the CM is asked for the connection.
+	// The following fields are set before this node asks the CM (connection manager) to connect or accept.
 	dev     *device
 	q       *queue
-	entries int    // of q
-	place   uint32 // in q
-	wr      uint64 // the part that all its work request IDs have in common
-	recvs   []block
-	slots   []block
+	entries int     // number of entries of q that are reserved for the connection
+	place   uint32  // index of the connection in q.conns
+	wr      uint64  // the generation and the place, as in the IDs of the connection's work requests
+	recvs   []block // receive buffers
+	slots   []block // send buffers
 
 	mu            sync.Mutex     // guards the fields below
-	m             *protocol.Conn // state machine; nil before the CM has been asked
-	b             protocol.Batch
-	refs          int // users of its memory; at 0 the memory has been freed
-	corks         int
-	changed       bool // by the harvest that its worker is processing
-	inbox         []*rx
-	reporting     bool  // a goroutine is passing the inbox to the node
-	spare         []*rx // free records
-	outboxPending bool  // the outbox has events
-	last          events
+	m             *protocol.Conn // state machine; nil before the queue pair exists
+	b             protocol.Batch // actions of the state machine that are still to be executed
+	refs          int            // number of users of the connection's memory; at 0 the memory has been freed
+	corks         int            // while it is not 0, SENDs are collected
+	changed       bool           // the harvest that the worker is processing concerns the connection
+	inbox         []*rx          // arrivals that are still to be passed to the node
+	reporting     bool           // a goroutine is passing the inbox to the node
+	spare         []*rx          // records for later arrivals
+	outboxPending bool           // an event was added to the interface's outbox, which is still to be run
+	last          events         // events that follow the report of the connection's end (emit)
 
-	ending       bool               // Disconnect has been requested
-	failure      *protocol.Failure  // the cause
+	ending       bool               // the connection has to be disconnected
+	failure      *protocol.Failure  // the cause of that
 	decision     *protocol.Decision // the next step after a rejected attempt
-	lost         bool               // peer.lose has been called or is about to be
-	detached     bool               // by Disconnect, before it was established; guarded by the lock of p
+	lost         bool               // peer.lose has been called or is about to be called
+	detached     bool               // Disconnect was called before the connection was established; guarded by the lock of p
 	lossReported bool               // peer.lose has queued its events
 
-	inFlight    int       // posted SENDs
-	completions uint64    // completions without an error
+	inFlight    int       // posted SENDs that have not completed
+	completions uint64    // number of completions without an error
 	probedAt    uint64    // value of completions at the time of the probe
-	moved       time.Time // when a SEND was last completed, or the first of them was posted
+	moved       time.Time // when a SEND last completed, or was posted while no other was in flight
 
 	work struct { // scratch space for posting
 		recvs    []verbs.Recv
@@ -71,7 +71,7 @@ type conn struct {
 	}
 }
 
-// settings returns the options for a state machine.
+// settings returns the options for the connection's state machine.
 func (c *conn) settings() protocol.Options {
 	d, o := &c.i.driver.config, c.i.options.Load()
 	return protocol.Options{
@@ -91,18 +91,20 @@ func keepalive(d time.Duration) time.Duration {
 
 func (c *conn) gather() int { return min(c.i.driver.config.WrqSge, c.dev.attr.MaxPieces) }
 
-// sendQueue returns the number of work requests that a connection has room for. A transfer to one
-// fragment takes two or a few. Transfers that need more are posted in parts.
+// sendQueue returns the number of work requests that the connection's queue pair has room for. The transfer of
+// a payload with one fragment takes two or a few work requests. Transfers that need more than there is room for
+// are posted in parts.
 func (c *conn) sendQueue() int { return min(max(8*c.i.depth(), 64), c.dev.attr.MaxWR) }
 
-// ref and unref count the users of the connection's memory. c.mu is held for ref.
+// ref and unref count the users of the connection's memory; the last unref frees it. ref does nothing if the
+// memory has been freed. c.mu is held for ref, and must not be held for unref.
 func (c *conn) ref() {
 	if c.refs > 0 {
 		c.refs++
 	}
 }
 
-// hold keeps the memory until unref. It returns false if the memory has been freed.
+// hold keeps the connection's memory until unref. It returns false if the memory has already been freed.
 func (c *conn) hold() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +125,8 @@ func (c *conn) unref() {
 	}
 }
 
-// free frees the connection's memory. The queue pair has been destroyed.
+// free frees the connection's memory, when its queue pair has been destroyed and the last user has called
+// unref.
 func (c *conn) free() {
 	c.leaveHalfOpen()
 	if !c.ours {
@@ -145,15 +148,17 @@ func (c *conn) free() {
 	c.i.Group.Done()
 }
 
-// leaveHalfOpen removes an inbound connection from the half-open ones.
+// leaveHalfOpen removes an inbound connection from Driver.halfOpen. It does nothing for a connection of this
+// node.
 func (c *conn) leaveHalfOpen() {
 	if !c.ours {
-		_ = c.i.driver.halfOpen.Leave(c.newcomer) // one that was evicted has been closed
+		_ = c.i.driver.halfOpen.Leave(c.newcomer) // an evicted connection has already been closed
 	}
 }
 
-// take removes the node's part from the batch. Completions go to dst or, if dst is nil, to the outbox.
-// It ends the keeper's rest. c.mu is held.
+// take removes from the batch what concerns the node: the request to disconnect, arrivals, withdrawals and
+// completions. Completions go to dst or, if dst is nil, to the outbox. If the keeper is resting, take wakes it.
+// c.mu is held.
 func (c *conn) take(dst *events) {
 	c.i.keeper.wakeResting()
 	b := &c.b
@@ -204,8 +209,8 @@ func (c *conn) take(dst *events) {
 	b.Placed = b.Placed[:0]
 }
 
-// emit adds an event to dst or to the outbox. Events that follow from the end of the connection wait
-// until the peer has processed the end. c.mu is held.
+// emit adds an event to dst, or to the outbox if dst is nil. If the connection is ending, the event waits until
+// the upcalls that report the end have been queued. c.mu is held.
 func (c *conn) emit(e peering.Event, dst *events) {
 	if e.Kind != evWithdrawn {
 		c.ref()
@@ -221,7 +226,7 @@ func (c *conn) emit(e peering.Event, dst *events) {
 	}
 }
 
-// end marks the connection as ending. c.mu is held.
+// end marks the connection as ending because of f, unless it is already ending. c.mu is held.
 func (c *conn) end(f *protocol.Failure) {
 	if !c.ending {
 		c.ending, c.failure = true, f
@@ -229,8 +234,9 @@ func (c *conn) end(f *protocol.Failure) {
 	}
 }
 
-// unlock posts the batch, unless it waits for more, and unlocks c.mu. Then it does the work that must
-// be done without the lock. The peer's lock is not held.
+// unlock posts the batch, unless a worker collects more SENDs, and unlocks c.mu. It then does the work that
+// must be done without the lock: if the connection is ending, it removes it from the peer, and it runs the
+// outbox. The peer's lock is not held.
 func (c *conn) unlock() {
 	if c.corks == 0 || len(c.b.Sends) >= maxCorked {
 		c.post()
@@ -248,12 +254,14 @@ func (c *conn) unlock() {
 	}
 }
 
-// maxCorked is how many SENDs may wait until a worker has finished its harvest.
+// maxCorked is how many SENDs are collected while a worker processes a harvest. If there are more, they are
+// posted before the end of the harvest.
 const maxCorked = 32
 
-// close ends the connection.
+// close ends the connection because of f. It does nothing if the connection is already ending.
 func (c *conn) close(f *protocol.Failure) { c.closeFor(f, nil) }
 
+// closeFor is close for a rejected attempt. d is what the protocol decides to do next.
 func (c *conn) closeFor(f *protocol.Failure, d *protocol.Decision) {
 	c.mu.Lock()
 	if c.decision == nil && !c.ending {
@@ -268,7 +276,8 @@ func (c *conn) closeFor(f *protocol.Failure, d *protocol.Decision) {
 	c.unlock()
 }
 
-// post posts the batch in one call. c.mu is held.
+// post posts the receives and SENDs of the batch by one call. If the connection is ending, it discards them.
+// c.mu is held.
 func (c *conn) post() {
 	b, w := &c.b, &c.work
 	if len(b.Receives)+len(b.Sends) == 0 {
@@ -298,13 +307,13 @@ func (c *conn) post() {
 	}
 }
 
-// recv returns a receive request for a buffer.
+// recv returns the work request for receive buffer n.
 func (c *conn) recv(n int) verbs.Recv {
 	b := &c.recvs[n]
 	return verbs.Recv{WRID: wrRecv<<(3*fieldBits) | c.wr | uint64(n), Addr: b.addr(), Len: protocol.MaxMessage, LKey: b.mem.LKey()}
 }
 
-// prepare builds the work requests of a chain.
+// prepare builds the work requests of a chain: RDMA WRITEs and the SEND that follows them.
 func (c *conn) prepare(s *protocol.Send) {
 	b, w := &c.b, &c.work
 	for k := range s.Writes {
@@ -342,7 +351,8 @@ func (c *conn) prepare(s *protocol.Send) {
 	})
 }
 
-// completion processes a completion, in the worker.
+// completion processes a completion of one of the connection's work requests. The worker of the completion
+// queue calls it. b is the harvest.
 func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 	c.mu.Lock()
 	if c.m == nil || c.refs == 0 {
@@ -381,7 +391,7 @@ func (c *conn) completion(now time.Time, wc *verbs.Completion, b *batch) {
 	arrived := len(c.inbox) > 0
 	c.unlock()
 	if early {
-		_ = c.id.Established() // it is established already, or has ended
+		_ = c.id.Established() // fails only if the connection is already established or has ended
 	}
 	for k := range b.events {
 		c.i.make(&b.events[k])
@@ -404,7 +414,7 @@ type statusError verbs.Status
 
 func (s statusError) Error() string { return verbs.Status(s).String() }
 
-// uncork posts what the worker's harvest has produced.
+// uncork posts the SENDs that were collected while the worker processed its harvest.
 func (c *conn) uncork() {
 	c.mu.Lock()
 	c.changed = false
@@ -413,8 +423,8 @@ func (c *conn) uncork() {
 	c.unref()
 }
 
-// tick passes the time to the state machine, and closes an inbound connection that was not established
-// in time.
+// tick passes the current time to the state machine, which ends the connection after a timeout. It also closes
+// an inbound connection that was not established in time.
 func (c *conn) tick(now time.Time) {
 	c.mu.Lock()
 	if c.m == nil || c.ending {
@@ -430,8 +440,8 @@ func (c *conn) tick(now time.Time) {
 	c.unlock()
 }
 
-// destroy destroys the queue pair of a connection that has ended, and completes the remaining messages.
-// Only the keeper calls it.
+// destroy destroys the queue pair of a connection that has ended. The device then no longer accesses any
+// memory, so destroy completes the remaining messages. Only the keeper calls it.
 func (c *conn) destroy() {
 	if c.id != nil {
 		c.id.Destroy()
@@ -445,7 +455,7 @@ func (c *conn) destroy() {
 	c.unref()
 }
 
-// alive returns when the peer last gave a sign of life on the connection.
+// alive returns when the peer last gave a sign of life on the connection, or the zero time.
 func (c *conn) alive() (at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -459,10 +469,10 @@ func deviceFailure(err error) *protocol.Failure {
 	return &protocol.Failure{Health: protocol.LocalDropped, Errno: syscall.EIO, Err: err}
 }
 
-// submit submits a message to the connection. It returns false if the connection has ended. In that
-// case m is untouched.
+// submit sends m on the connection. It returns false if the connection has ended. In that case it has not used
+// m, and the caller tries another connection. If no registered memory is available, m waits for it.
 func (c *conn) submit(m *lnd.Tx) bool {
-	if c.dead.Load() || !c.hold() { // for t, which is in the device's memory
+	if c.dead.Load() || !c.hold() { // t keeps this reference, because it uses the device's memory
 		return false
 	}
 	t, err := c.newTx(m)
@@ -483,7 +493,7 @@ func (c *conn) submit(m *lnd.Tx) bool {
 		c.unref()
 		return false
 	}
-	c.m.SetTimeout(c.i.Timeout()) // it may have changed since the last tick
+	c.m.SetTimeout(c.i.Timeout()) // the timeout may have changed since the last tick
 	t.submit(now)
 	c.take(nil)
 	c.unlock()

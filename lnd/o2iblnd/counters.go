@@ -8,28 +8,28 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// counters are an interface's event counters that other drivers do not have.
+// counters are the event counters of an interface that only this driver has.
 type counters struct {
 	calls         atomic.Uint64 // attempts to connect
-	rebinds       atomic.Uint64 // times that a device came back
+	rebinds       atomic.Uint64 // times that the interface's device came back
 	immediates    atomic.Uint64 // messages sent without RDMA
 	puts          atomic.Uint64 // PUTs and REPLYs sent by RDMA
 	gets          atomic.Uint64 // GETs that asked for RDMA
 	direct        atomic.Uint64 // payloads in memory that the device could use directly
 	bounced       atomic.Uint64 // payloads copied through the pool
-	memoryWaits   atomic.Uint64 // times that the pool was empty
+	memoryWaits   atomic.Uint64 // times that a message had to wait because the pool was empty
 	messages      atomic.Uint64 // received messages of all types
-	bytesSent     atomic.Uint64 // in messages and by RDMA
-	bytesReceived atomic.Uint64
+	bytesSent     atomic.Uint64 // bytes sent in messages and by RDMA
+	bytesReceived atomic.Uint64 // bytes received in messages and by RDMA
 }
 
-// received counts a message received in a message buffer.
+// received counts a message that arrived in a receive buffer; data is its content.
 func (c *counters) received(data []byte) {
 	c.messages.Add(1)
 	c.bytesReceived.Add(uint64(len(data)))
 }
 
-// sending counts a message submitted to a connection.
+// sending counts a message that is submitted to a connection. form is the type of its first protocol message.
 func (c *counters) sending(form protocol.Type, m *lnd.Tx) {
 	switch form {
 	case protocol.PutReq:

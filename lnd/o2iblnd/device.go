@@ -9,30 +9,30 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// device is an RDMA device shared by interfaces. It holds the memory registered with the device, and
-// the completion queues of all its connections.
+// device is an RDMA device, which several interfaces may use. It has the memory that the driver has registered
+// with the device, and the completion queues of all connections on it.
 type device struct {
 	d    *Driver
 	v    verbs.Device
 	attr verbs.DeviceAttr
 
-	// local is memory that no peer may write to. It holds messages and outgoing payload. Peers write
-	// their payload into remote.
+	// local is memory that peers cannot write to; it holds messages and outgoing payload. remote is memory into
+	// which peers write payload by RDMA.
 	local, remote *arena
 	pools         [roles]pool
-	gone          atomic.Bool // removed or failed
+	gone          atomic.Bool // the device was removed or has failed
 
 	making sync.Mutex // held while a queue is created
-	vector int        // vector of the next queue; guarded by making
+	vector int        // interrupt vector of the next queue; guarded by making
 
 	// Guarded by Driver.mu.
-	users  int // interfaces and connections
+	users  int // number of listeners, connections and registrations that use the device
 	queues []*queue
 }
 
-// role is the side that started a transfer. Memory for the two roles is limited separately: transfers
-// started by peers can then always finish, no matter how many we have started. So two nodes never
-// deadlock waiting for each other's memory.
+// role is the side that started a transfer. The memory for transfers of each role is limited separately. So
+// transfers that peers have started can always finish, however many this node has started, and two nodes never
+// deadlock by waiting for each other's memory.
 type role uint8
 
 const (
@@ -41,15 +41,15 @@ const (
 	roles
 )
 
-// pool limits the memory in use for transfers.
+// pool counts the memory in use for the transfers of one role.
 type pool struct {
-	used   atomic.Int64
-	wanted atomic.Bool // a transfer waits for memory
+	used   atomic.Int64 // bytes in use
+	wanted atomic.Bool  // a transfer waits for memory
 }
 
-// deviceOf returns the driver's record of an ID's device, creating it if needed, and the port. It adds
-// a user. It fails for a device that has failed: such a device is closed after its last user has gone,
-// and can then be opened again.
+// deviceOf returns the driver's record of the device of an ID, and the port. It creates the record if there is
+// none yet, and adds a user, which the caller must release. It returns an error for a device that has failed.
+// Such a device is closed after its last user has released it, and can then be opened again.
 func (d *Driver) deviceOf(id verbs.ID) (*device, int, error) {
 	d.opening.Lock()
 	defer d.opening.Unlock()
@@ -77,7 +77,7 @@ func (d *Driver) deviceOf(id verbs.ID) (*device, int, error) {
 	return dev, port, nil
 }
 
-// release removes a user. The last one closes the device before it can be opened again.
+// release removes a user. If it was the last one, release closes the device.
 func (dev *device) release() {
 	d := dev.d
 	d.mu.Lock()
@@ -91,11 +91,11 @@ func (dev *device) release() {
 	}
 }
 
-// close closes a device without users. Driver.opening is held.
+// close closes a device that no longer has users. Driver.opening is held.
 func (dev *device) close() {
 	d := dev.d
 	d.mu.Lock()
-	if dev.users > 0 || d.devices[dev.v] != dev { // changed meanwhile
+	if dev.users > 0 || d.devices[dev.v] != dev { // another goroutine uses it again, or has closed it
 		d.mu.Unlock()
 		return
 	}
@@ -116,7 +116,7 @@ func (dev *device) close() {
 	}
 }
 
-// watch processes the device's events until the device is closed.
+// watch is the goroutine that processes the device's events until the device is closed.
 func (dev *device) watch() {
 	defer dev.d.group.Done()
 	var ev [16]verbs.AsyncEvent
@@ -139,7 +139,7 @@ func (dev *device) event(e verbs.AsyncEvent) {
 	switch e.Kind {
 	case verbs.AsyncCommEst:
 		if c := dev.d.connOf(dev, e.QPN); c != nil {
-			_ = c.id.Established() // it may have ended
+			_ = c.id.Established() // fails only if the connection has ended
 		}
 	case verbs.AsyncQPFatal, verbs.AsyncQPRequestError, verbs.AsyncQPAccessError:
 		if c := dev.d.connOf(dev, e.QPN); c != nil {
@@ -151,15 +151,16 @@ func (dev *device) event(e verbs.AsyncEvent) {
 		for _, i := range dev.d.interfacesOn(dev) {
 			i.checkLink()
 		}
-	case verbs.AsyncCQError: // completions were lost, and there is no way to find out which
+	case verbs.AsyncCQError: // completions were lost, and their connections are unknown, so the device counts as failed
 		dev.d.log.Error("a completion queue has overflowed", "device", dev.attr.Name)
 		dev.d.removed(dev)
 	}
 }
 
-// allocFor allocates n bytes for a transfer with a peer. It returns errNoMemory or a device error. A peer
-// that already holds memory gets more only if its total then does not exceed what the pool has left.
-// So no peer can exhaust the pool.
+// allocFor allocates n bytes of a for a transfer with a peer. r is the side that started the transfer. It
+// returns errNoMemory if the pool of r has too little left, or a device error. A peer that already holds memory
+// gets more only if its total then does not exceed what the pool has left, so that one peer cannot exhaust the
+// pool.
 func (dev *device) allocFor(of *peer, a *arena, r role, n int) (block, error) {
 	p, lent := &dev.pools[r], &of.allocated[r]
 	size, all := int64(pageSize<<orderOf(n)), int64(dev.d.config.Pool)
@@ -169,7 +170,7 @@ func (dev *device) allocFor(of *peer, a *arena, r role, n int) (block, error) {
 	}
 	if !fits() {
 		p.wanted.Store(true)
-		if !fits() { // nothing was released meanwhile
+		if !fits() { // no memory was released before wanted was set
 			return block{}, errNoMemory
 		}
 	}
@@ -181,13 +182,14 @@ func (dev *device) allocFor(of *peer, a *arena, r role, n int) (block, error) {
 		lent.Add(-size)
 		if errors.Is(err, verbs.ErrLocked) && p.used.Load() > 0 {
 			p.wanted.Store(true)
-			err = errNoMemory // memory in use will be released
+			err = errNoMemory // the transfer can wait, because memory in use will be released
 		}
 	}
 	return b, err
 }
 
-// freeFor frees a transfer's memory and wakes transfers that wait for memory.
+// freeFor frees memory that allocFor has allocated for a transfer. If other transfers wait for memory, the
+// keepers retry them.
 func (dev *device) freeFor(of *peer, a *arena, r role, b block) {
 	a.release(b)
 	p := &dev.pools[r]

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// dialNext queues an attempt to connect to a peer.
+// dialNext queues an attempt to connect to a peer. The attempt starts when the interface's limits permit it.
 func (i *Interface) dialNext(p *peer) {
 	to := i.CalleeFor(p)
 	p.Lock()
@@ -21,7 +21,7 @@ func (i *Interface) dialNext(p *peer) {
 	i.admit()
 }
 
-// admit starts the attempts whose turn has come.
+// admit starts queued attempts to connect, as many as the interface's limits permit.
 func (i *Interface) admit() {
 	for !i.Closed() {
 		call := i.calls.Next()
@@ -32,7 +32,8 @@ func (i *Interface) admit() {
 	}
 }
 
-// called ends an attempt that has failed or whose connection is established.
+// called ends an attempt of this node to connect, after it has failed or its connection is established. Another
+// queued attempt may then start.
 func (i *Interface) called(c *conn) {
 	if c.call != nil {
 		i.calls.End(c.call)
@@ -41,8 +42,8 @@ func (i *Interface) called(c *conn) {
 	}
 }
 
-// needed reports whether an attempt to connect that has not begun is still needed: messages wait for a
-// connection, or the peer has fewer than it should. p is locked.
+// needed reports whether queued attempts to connect to the peer are still needed: it has fewer connections than
+// conns_per_peer or, if it has none, messages wait for one. p is locked.
 func (p *peer) needed() bool {
 	if up := len(p.conns) + len(p.ready); up > 0 {
 		return up < p.i.options.Load().ConnsPerPeer
@@ -50,7 +51,7 @@ func (p *peer) needed() bool {
 	return p.Waiting.Len() > 0
 }
 
-// cancelCalls cancels the attempts that wait for their turn. p is locked.
+// cancelCalls cancels the attempts that are queued and have not started. p is locked.
 func (p *peer) cancelCalls() {
 	for _, call := range p.calls {
 		p.i.calls.End(call)
@@ -59,13 +60,14 @@ func (p *peer) cancelCalls() {
 	p.calls = nil
 }
 
-// dial starts an attempt to connect whose turn has come. Only the keeper calls it.
+// dial starts a queued attempt to connect. It does nothing if the attempt has been canceled. Only the keeper
+// calls it.
 func (p *peer) dial(call *peering.Call[*peer]) {
 	i := p.i
 	c := &conn{i: i, p: p, ours: true, call: call, refs: 1, begun: time.Now()}
 	p.Lock()
 	k := slices.Index(p.calls, call)
-	if k < 0 { // canceled meanwhile
+	if k < 0 { // the attempt has been canceled
 		p.Unlock()
 		return
 	}
@@ -81,14 +83,14 @@ func (p *peer) dial(call *peering.Call[*peer]) {
 		TOS: i.options.Load().TOS + 1,
 	})
 	switch {
-	case i.Closed(): // closed meanwhile; otherwise Close finds c
+	case i.Closed(): // Close may have run before c was in p.making, so that it did not close c
 		c.close(aborted(peering.ErrClosing))
 	case err != nil:
 		c.close(unconnected(err))
 	}
 }
 
-// unconnected returns the failure for an attempt that ended with a verbs error.
+// unconnected returns the failure of an attempt to connect that ended with the error err of package verbs.
 func unconnected(err error) *protocol.Failure {
 	errno := syscall.ENETDOWN
 	var e syscall.Errno
@@ -98,7 +100,7 @@ func unconnected(err error) *protocol.Failure {
 	return protocol.Unconnected(errno, err)
 }
 
-// event processes a CM event (o2iblnd 12.6).
+// event processes an event of the CM (connection manager) for the connection (o2iblnd 12.6).
 func (c *conn) event(e *verbs.Event) {
 	switch e.Kind {
 	case verbs.EventAddrResolved:
@@ -134,7 +136,8 @@ func (c *conn) event(e *verbs.Event) {
 	}
 }
 
-// closeUnestablished closes a connection that is not established. It returns false if it is.
+// closeUnestablished closes the connection because of f if it was never established. It returns false, and does
+// nothing, if it was.
 func (c *conn) closeUnestablished(f *protocol.Failure) bool {
 	if c.up {
 		return false
@@ -143,7 +146,7 @@ func (c *conn) closeUnestablished(f *protocol.Failure) bool {
 	return true
 }
 
-// requestConnection sends the peer the connection request (o2iblnd 3.2 step 4).
+// requestConnection creates the queue pair and sends the connection request to the peer (o2iblnd 3.2 step 4).
 func (c *conn) requestConnection() error {
 	dev, _, err := c.i.driver.deviceOf(c.id)
 	if err != nil {
@@ -175,8 +178,9 @@ func (c *conn) param(data []byte) verbs.ConnParam {
 	return verbs.ConnParam{Private: data, Retries: uint8(d.RetryCount), RNRRetries: uint8(d.RNRRetryCount)}
 }
 
-// createQP creates the connection's queue pair and posts its receives. It tries the given queue depth,
-// and smaller ones if the device has too few resources. It returns the depth (o2iblnd 3.6, 11).
+// createQP creates the connection's queue pair and posts its receives. It first tries the given queue depth,
+// and then smaller ones if the device has too few resources. It returns the depth of the queue pair (o2iblnd
+// 3.6, 11).
 func (c *conn) createQP(depth int) (int, error) {
 	for {
 		err := c.tryQP(depth)
@@ -232,8 +236,9 @@ func (c *conn) allocMessages(recvs, slots int) error {
 	return nil
 }
 
-// connected processes the peer's answer to our request or, for an inbound connection, the confirmation
-// that our answer arrived.
+// connected processes the event that the connection is established. For a connection of this node, the event
+// contains the peer's answer to the request. For an inbound connection, it confirms that the answer has arrived
+// at the peer.
 func (c *conn) connected(e *verbs.Event) {
 	if c.up || c.dead.Load() || c.m == nil {
 		return
@@ -263,7 +268,8 @@ func (c *conn) connected(e *verbs.Event) {
 	p.established(c)
 }
 
-// rejected determines the next step after a rejected request (o2iblnd 6).
+// rejected decides what follows after the peer has rejected this node's request, and closes the connection
+// (o2iblnd 6).
 func (c *conn) rejected(e *verbs.Event) {
 	if !c.ours {
 		c.close(protocol.CMDisconnected.Failure())
@@ -275,7 +281,7 @@ func (c *conn) rejected(e *verbs.Event) {
 		Request: &c.request, Status: int(e.Status), Data: e.Private[:e.PrivateLen],
 		Waiting: p.Waiting.Len() > 0, Calling: p.Accepting > 0,
 	})
-	p.Record.Home = p.Record.Home || e.Status == verbs.RejectConsumer && d.Why != 0 // the peer has answered
+	p.Record.Home = p.Record.Home || e.Status == verbs.RejectConsumer && d.Why != 0 // the driver at the peer's address has answered
 	p.Unlock()
 	f := d.Failure
 	if f == nil {

@@ -19,22 +19,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Driver is the o2iblnd driver. It owns the event channel, the devices with everything registered on
-// them, and the listeners, which interfaces with the same address share.
+// Driver is the o2iblnd driver. It owns the event channel, the devices with the memory and queues on them, and
+// the listeners, each of which serves all interfaces with its address.
 type Driver struct {
 	config  Config
 	log     *boundedlog.Log
-	workers int // number of completion queues that are useful
+	workers int // number of processors: a device needs no more completion queues, unless they are full
 
-	// group counts the goroutines of the channel and of devices.
+	// group counts the goroutines of the channel, of devices and of completion queues.
 	group sync.WaitGroup
 
 	// binding serializes changes of the channel and the listeners.
 	binding  sync.Mutex
 	channel  verbs.Channel // nil while no interface is open
-	owning   sync.Mutex    // held while a new ID has no owner yet
+	owning   sync.Mutex    // held from the creation of an ID until its owner is set
 	opening  sync.Mutex    // held while a device is opened or closed
-	lastTime uint64        // the latest incarnation
+	lastTime uint64        // incarnation of the interface that was opened last
 
 	interfaces peering.Interfaces[*Interface]
 	halfOpen   *peering.HalfOpen[*conn] // inbound connections that are not established
@@ -42,10 +42,10 @@ type Driver struct {
 	mu        sync.Mutex // guards the fields below
 	listeners map[netip.AddrPort]*listener
 	devices   map[verbs.Device]*device
-	lost      []error // memory that was in use when its device was closed
+	lost      []error // a description of the memory that was in use when its device was closed
 }
 
-// New validates the configuration and returns a driver.
+// New validates the configuration and returns a driver without interfaces.
 func New(c Config) (*Driver, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) 
 	return i, nil
 }
 
-// newInterface creates an interface from its resolved configuration.
+// newInterface creates an interface from its resolved configuration. It starts no goroutine.
 func (d *Driver) newInterface(c *lnd.Config, place *peering.Place) (*Interface, error) {
 	if !place.Address.Is4() {
 		return nil, fmt.Errorf("device %s, address %s: o2ib carries IPv4 addresses alone (o2iblnd 2.1)", place.Device.Name, place.Address)
@@ -111,7 +111,7 @@ func (d *Driver) newInterface(c *lnd.Config, place *peering.Place) (*Interface, 
 	return i, nil
 }
 
-// stamp returns a new incarnation.
+// stamp returns the incarnation for a new interface. No other interface of the driver has the same one.
 func (d *Driver) stamp() uint64 {
 	d.binding.Lock()
 	defer d.binding.Unlock()
@@ -119,7 +119,8 @@ func (d *Driver) stamp() uint64 {
 	return d.lastTime
 }
 
-// resolveTunables fills in defaults and limits peer credits to the permitted range.
+// resolveTunables replaces unset fields of t by the driver's defaults def. It limits PeerCredits to the
+// permitted range, and makes Credits at least as large.
 func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
 	t = t.Or(def)
 	t.PeerCredits = min(max(t.PeerCredits, minPeerCredits), protocol.MaxDepth)
@@ -130,7 +131,7 @@ func resolveTunables(t, def lnd.Tunables) lnd.Tunables {
 // minPeerCredits is the minimum of peer_credits (o2iblnd 15).
 const minPeerCredits = 8
 
-// leave removes i. With the last interface, it closes the channel.
+// leave removes i from the driver. If no interface remains, it closes the event channel.
 func (d *Driver) leave(i *Interface) {
 	d.unbind(i)
 	d.interfaces.Leave(i.Self)
@@ -145,7 +146,7 @@ func (d *Driver) leave(i *Interface) {
 	}
 }
 
-// interfacesOn returns the interfaces that use a device.
+// interfacesOn returns the interfaces that are bound to a listener on the device.
 func (d *Driver) interfacesOn(dev *device) (list []*Interface) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,7 +158,7 @@ func (d *Driver) interfacesOn(dev *device) (list []*Interface) {
 	return list
 }
 
-// connOf returns the connection with a queue pair, or nil if it does not exist.
+// connOf returns the connection that has the queue pair with the given number on the device, or nil.
 func (d *Driver) connOf(dev *device, qpn uint32) *conn {
 	d.mu.Lock()
 	queues := slices.Clone(dev.queues)
@@ -170,6 +171,7 @@ func (d *Driver) connOf(dev *device, qpn uint32) *conn {
 	return nil
 }
 
+// byNumber returns the connection in q that has the queue pair with the given number, or nil.
 func (q *queue) byNumber(qpn uint32) *conn {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
@@ -181,9 +183,9 @@ func (q *queue) byNumber(qpn uint32) *conn {
 	return nil
 }
 
-// Close waits for the goroutines of devices and of the channel. All interfaces must have been closed
-// before; otherwise it returns an error. It also returns an error if memory of the driver's pools was never
-// returned, which is a bug in this package.
+// Close waits until the goroutines of devices and of the channel have ended. All interfaces must have been
+// closed before; otherwise it returns an error. It also returns an error if memory of the driver's pools was
+// never returned, which is a bug in this package.
 func (d *Driver) Close() error {
 	if err := d.interfaces.Close(); err != nil {
 		return fmt.Errorf("o2iblnd: close: %w", err)

@@ -19,8 +19,8 @@ var (
 	errShortAnswer = errors.New("fewer bytes than were asked for, which a kernel may not have written: ask for as many as there are")
 )
 
-// statusOf returns the health class of a failure. A failure without a fault, protocol.OK, becomes
-// StatusRemoteError, so that the message is not resent: the peer may have received it (o2iblnd 13.3).
+// statusOf returns the health class of a failure. If neither side is at fault (protocol.OK), this is
+// StatusRemoteError, which forbids a resend, because the peer may have received the message (o2iblnd 13.3).
 func statusOf(f *protocol.Failure) lnd.Status {
 	if f.Health == protocol.OK {
 		return lnd.StatusRemoteError
@@ -28,7 +28,7 @@ func statusOf(f *protocol.Failure) lnd.Status {
 	return lnd.Status(f.Health)
 }
 
-// failed returns the error for a message whose connection has reported a failure.
+// failed returns the error of a message, or of an attempt to connect, that ended with the failure f.
 func (i *Interface) failed(op string, peer lnet.NID, f *protocol.Failure) *lnd.Error {
 	var err error = f
 	switch {
@@ -43,6 +43,8 @@ func (i *Interface) failed(op string, peer lnet.NID, f *protocol.Failure) *lnd.E
 	return i.Error(op, peer, statusOf(f), err)
 }
 
+// aborted returns the failure of a connection that this node closes because of err, although nothing went
+// wrong.
 func aborted(err error) *protocol.Failure {
 	return &protocol.Failure{Health: protocol.LocalAborted, Errno: syscall.ECONNABORTED, Err: err}
 }

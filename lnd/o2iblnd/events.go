@@ -2,16 +2,16 @@ package o2iblnd
 
 import "github.com/lnetd/lnetd/lnd/peering"
 
-// The driver's own events. The Subject is a *tx, and a *rx for the others.
+// The kinds of the driver's own events.
 const (
-	evSent = peering.OwnEvents + iota
-	evReceived
-	evWithdrawn
+	evSent      = peering.OwnEvents + iota // a message was sent or has failed; Subject is its *tx
+	evReceived                             // an arrival is complete or has failed; Subject is its *rx
+	evWithdrawn                            // upcall Withdrawn; Subject is the *rx
 )
 
 type events []peering.Event
 
-// make makes one of the driver's own events. No lock is held.
+// make makes the upcall or completion of one of the driver's own events. No lock is held.
 func (i *Interface) make(e *peering.Event) {
 	switch e.Kind {
 	case evSent:

@@ -19,23 +19,23 @@ import (
 type Interface struct {
 	peering.Engine[*peer]
 	driver  *Driver
-	stamp   uint64 // the incarnation (o2iblnd 2.2)
-	options atomic.Pointer[Config]
+	stamp   uint64                 // this NI's incarnation (o2iblnd 2.2)
+	options atomic.Pointer[Config] // the driver's configuration with the interface's own tunables
 
 	counters counters
-	numbers  atomic.Uint32 // counter for connection numbers
+	numbers  atomic.Uint32 // number of the last connection
 	keeper   keeper
 	kept     chan struct{} // closed when the keeper has ended
 	calls    peering.Calls[*peer]
-	absent   bool      // the host has no device for the address; used by the keeper only
-	nextBind time.Time // used by the keeper only
-	ticked   time.Time // the keeper's last tick
-	resumed  time.Time // the last late tick (this machine was busy); used by the keeper only
+	absent   bool      // the host has no RDMA device for the address; only the keeper uses it
+	nextBind time.Time // when the keeper looks for a device again; only the keeper uses it
+	ticked   time.Time // time of the keeper's last tick
+	resumed  time.Time // time of the last tick that was late because this machine was busy; only the keeper uses it
 
-	mu     sync.RWMutex // guards the fields below
-	bound  *listener    // nil while there is no device
-	hungry []memoryWaiter
-	regs   map[*registration]struct{}
+	mu     sync.RWMutex               // guards the fields below
+	bound  *listener                  // nil while the interface has no device
+	hungry []memoryWaiter             // what waits for registered memory
+	regs   map[*registration]struct{} // memory that the program has registered
 }
 
 var (
@@ -56,12 +56,12 @@ func (i *Interface) start() {
 // LargeNIDs implements lnd.Interface. The protocol does not support them (o2iblnd 2.1).
 func (i *Interface) LargeNIDs() bool { return false }
 
-// Timeout implements lnd.Interface (o2iblnd 13.2).
+// Timeout implements lnd.Interface. It returns the LND timeout T (o2iblnd 13.2).
 func (i *Interface) Timeout() time.Duration {
 	return i.TimeoutOr(i.options.Load().Timeout, defaultTimeout)
 }
 
-// depth returns the queue depth to offer, which is also the maximum to accept.
+// depth returns the queue depth that this node offers to peers and accepts from them at most.
 func (i *Interface) depth() int { return i.Flow.PeerCredits }
 
 // self returns the parameters that the interface announces to peers.
@@ -79,10 +79,11 @@ func (i *Interface) Send(m *lnd.Tx) {
 	i.Submit(m, process(m.To.NID))
 }
 
-// process returns the process at a NID: the protocol knows no other one.
+// process returns the ID of the peer with the given NID. The protocol has no other processes than nodes.
 func process(nid lnet.NID) lnet.ProcessID { return lnet.ProcessID{NID: nid, PID: lnet.PIDLustre} }
 
-// reachable reports whether a peer is on this net and has an address that the protocol supports.
+// reachable reports whether this node can connect to a peer: it is on the interface's net and has an IPv4
+// address.
 func (i *Interface) reachable(id lnet.ProcessID) bool {
 	return id.NID.Net() == i.Self.Net() && id.NID.IP().Is4()
 }
@@ -105,7 +106,8 @@ func (i *Interface) Close(ctx context.Context) error {
 	})
 }
 
-// countLost counts and logs the end of a connection.
+// countLost counts and logs the end of a connection. up reports whether it was established. final is the error
+// of a failed series of attempts to connect, of which this was the last; otherwise it is nil.
 func (i *Interface) countLost(c *conn, up bool, final error) {
 	f := c.failure
 	switch {

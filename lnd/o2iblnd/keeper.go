@@ -13,19 +13,19 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// keeper is the interface's goroutine for work that may take long or is due at a certain time. It
-// connects to peers, destroys queue pairs, enforces timeouts, and retries messages that wait for
-// memory.
+// keeper is an interface's goroutine for work that may take long or is due at a certain time. It connects to
+// peers, destroys queue pairs, enforces timeouts, and retries messages that wait for memory.
 type keeper struct {
 	mu    sync.Mutex // guards tasks
 	tasks []task
-	wake  chan struct{} // holds one token while there are tasks, or when a rest has ended
+	wake  chan struct{} // wakes the keeper because of a task or new work; has room for one token
 
-	// resting reports that no connection has work in progress. The keeper then sleeps until a keepalive
-	// is due.
+	// resting means that no connection has work in progress, so that the keeper sleeps until a keepalive is
+	// due. New work wakes it.
 	resting atomic.Bool
 }
 
+// task is work that another goroutine leaves to the keeper.
 type task struct {
 	kind taskKind
 	p    *peer
@@ -36,23 +36,23 @@ type task struct {
 type taskKind uint8
 
 const (
-	taskDoubts taskKind = iota
-	taskTick
-	taskDial
-	taskDestroy
-	taskFlush
-	taskMemory
-	taskCalled
-	taskBind
-	taskRelease
-	taskLink
-	taskStop
+	taskDoubts  taskKind = iota // probe peers in doubt
+	taskTick                    // do the periodic work now
+	taskDial                    // connect to p
+	taskDestroy                 // destroy c, which has ended
+	taskFlush                   // send the messages that wait for a connection to p
+	taskMemory                  // retry what waits for memory
+	taskCalled                  // the attempt of c is over: the connection is established
+	taskBind                    // leave a defunct listener
+	taskRelease                 // remove the program's registrations from dev
+	taskLink                    // check the link, and look for a device
+	taskStop                    // end the keeper
 )
 
 // keepPeriod is how often the keeper checks connections while they have work in progress.
 const keepPeriod = 250 * time.Millisecond
 
-// do adds a task. Locks may be held.
+// do adds a task and wakes the keeper. Locks may be held.
 func (k *keeper) do(t task) {
 	k.mu.Lock()
 	k.tasks = append(k.tasks, t)
@@ -60,7 +60,7 @@ func (k *keeper) do(t task) {
 	k.wakeTask()
 }
 
-// wakeResting ends a rest, because a connection has new work. Locks may be held.
+// wakeResting wakes the keeper if it is resting, because a connection has new work. Locks may be held.
 func (k *keeper) wakeResting() {
 	if k.resting.Load() && k.resting.Swap(false) {
 		k.wakeTask()
@@ -93,7 +93,7 @@ func (i *Interface) keep() {
 	for {
 		select {
 		case <-i.keeper.wake:
-			if pause != keepPeriod { // a rest has ended
+			if pause != keepPeriod { // the keeper was resting
 				i.keeper.resting.Store(false)
 				armed, pause = false, keepPeriod
 			}
@@ -149,15 +149,16 @@ func (i *Interface) perform(t task) (stop bool) {
 	return false
 }
 
-// busy reports whether the keeper needs its timer.
+// busy reports whether the keeper needs its timer: the interface has peers, something waits for memory, or the
+// interface looks for a device.
 func (i *Interface) busy() bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	return i.Len() > 0 || len(i.hungry) > 0 || i.bound == nil && !i.absent
 }
 
-// tick does the periodic work. Time during which the keeper did not run does not count as a stall of a
-// peer.
+// tick does the periodic work of the keeper. If the keeper did not run for a while, tick records that, so that
+// this time does not count as a stall of a peer.
 func (i *Interface) tick(now time.Time) {
 	if now.Sub(i.ticked) > 2*keepPeriod {
 		i.resumed = now
@@ -170,7 +171,8 @@ func (i *Interface) tick(now time.Time) {
 	i.rebind(now)
 }
 
-// flushLive submits the waiting messages to a live connection.
+// flushLive submits the messages that wait for a connection to a connection that carries messages, if there is
+// one.
 func (p *peer) flushLive() {
 	p.Lock()
 	c := p.live()
@@ -184,7 +186,7 @@ func (p *peer) flushLive() {
 	p.i.Out.Run()
 }
 
-// tick does the periodic work for a peer.
+// tick does the periodic work for one peer.
 func (p *peer) tick(now time.Time) {
 	p.Lock()
 	list := p.all()
@@ -221,8 +223,8 @@ func (p *peer) tick(now time.Time) {
 	p.i.Forget(p)
 }
 
-// expire removes and returns the messages that have waited too long for a connection. If none is left, it
-// cancels the attempts that wait for a pause to end. p is locked.
+// expire removes and returns the messages that have waited too long for a connection. When the last of them has
+// been removed, it cancels the attempts to connect that are to begin after a pause. p is locked.
 func (p *peer) expire(now time.Time) []*lnd.Tx {
 	late := p.i.Late(p, now, protocol.WaitTimeout(p.i.Timeout()))
 	if len(late) > 0 && p.Waiting.Len() == 0 {
@@ -231,15 +233,15 @@ func (p *peer) expire(now time.Time) []*lnd.Tx {
 	return late
 }
 
-// memoryWaiter is a message to be sent, or a placement, that waits for memory.
+// memoryWaiter waits for registered memory: either a message to be sent (m), or an arrival with its placement
+// (r).
 type memoryWaiter struct {
 	m     *lnd.Tx
 	r     *rx
 	since time.Time
 }
 
-// waitForMemory queues h until memory is available. Memory that was released meanwhile is found by the next
-// tick.
+// waitForMemory queues h until memory is available. If memory was released just before, the next tick finds it.
 func (i *Interface) waitForMemory(h memoryWaiter) {
 	i.counters.memoryWaits.Add(1)
 	i.mu.Lock()
@@ -250,8 +252,9 @@ func (i *Interface) waitForMemory(h memoryWaiter) {
 	}
 }
 
-// serveMemoryWaiters retries everything that waits for memory. Entries that still do not fit keep their place and
-// their start time, before later messages to the same peer. Entries that have waited too long fail.
+// serveMemoryWaiters retries everything that waits for memory. An entry for which there is still too little
+// memory keeps its position, before later messages to the same peer, and its start time. An entry that has
+// waited too long fails.
 func (i *Interface) serveMemoryWaiters(now time.Time) {
 	i.mu.Lock()
 	list := i.hungry
@@ -292,15 +295,15 @@ func (i *Interface) serveMemoryWaiters(now time.Time) {
 	i.requeueMemoryWaiters(again)
 }
 
-// requeueMemoryWaiters puts entries back, before those that came meanwhile.
+// requeueMemoryWaiters puts entries back into the queue, before those that were added since.
 func (i *Interface) requeueMemoryWaiters(unfed []memoryWaiter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.hungry = append(unfed, i.hungry...)
 }
 
-// removeMemoryWaiter removes a message from those that wait for memory. It returns false if the message is not
-// there.
+// removeMemoryWaiter removes the message m from the queue of those that wait for memory. It returns false if
+// the message is not in the queue.
 func (i *Interface) removeMemoryWaiter(m *lnd.Tx) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

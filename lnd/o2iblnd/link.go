@@ -9,11 +9,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// bindPeriod is how often an interface tries to listen on a device that exists but cannot be used yet. It
-// looks for a device only when the host has changed (o2iblnd 16).
+// bindPeriod is how often an interface without a listener tries to listen on a device that exists but cannot be
+// used yet. If the host has no device for its address, it tries only when the host's configuration has changed
+// (o2iblnd 16).
 const bindPeriod = time.Second
 
-// checkLink makes the keeper check the link, and look for a device if it has lost its own. Connections stay open.
+// checkLink makes the keeper check the state of the link, and look for a device if the interface has none.
+// Connections stay open.
 func (i *Interface) checkLink() { i.keeper.do(task{kind: taskLink}) }
 
 // rdmaCause returns why the RDMA device keeps the link down, and how to fix it: it does not exist, or its
@@ -35,7 +37,8 @@ func (i *Interface) rdmaCause(device string) string {
 	return ""
 }
 
-// unbind detaches from a listener that is no longer usable, and closes all connections.
+// unbind makes the interface leave its listener and closes all connections, if the listener is defunct.
+// Otherwise it does nothing.
 func (i *Interface) unbind() {
 	i.mu.RLock()
 	l := i.bound
@@ -48,8 +51,9 @@ func (i *Interface) unbind() {
 	for _, p := range i.Of(lnet.NID{}) {
 		p.closeAll(f)
 	}
-	// After unbind nothing can be registered with the device. Work requests name what is registered until the queue
-	// pairs are destroyed, for which closeAll has added tasks.
+	// After Driver.unbind, no memory can be registered with the device. Work requests refer to registrations
+	// until their queue pairs are destroyed, for which closeAll has added tasks. So the registrations are
+	// removed after these tasks.
 	i.keeper.do(task{kind: taskRelease, dev: l.dev})
 	i.CheckLink()
 	i.absent, i.nextBind = false, time.Time{}
@@ -61,8 +65,8 @@ func (d *Driver) isDefunct(l *listener) bool {
 	return l.defunct
 }
 
-// rebind looks for a device if the interface is not bound to one. If the host has no such device, it does nothing
-// until checkLink.
+// rebind tries to listen on a device if the interface has none, at most once in bindPeriod. If the host has no
+// such device, rebind does nothing more until checkLink is called.
 func (i *Interface) rebind(now time.Time) {
 	i.mu.RLock()
 	bound := i.bound != nil
@@ -77,7 +81,7 @@ func (i *Interface) rebind(now time.Time) {
 		}
 		return
 	}
-	if i.Closed() { // closed meanwhile
+	if i.Closed() { // Close may have run before bind, so that it did not unbind
 		i.driver.unbind(i)
 		return
 	}

@@ -13,37 +13,38 @@ import (
 	"github.com/lnetd/lnetd/lnd/peering"
 )
 
-// peer is a NID to which an interface has, wants or recently had connections.
+// peer is a NID to which an interface has, wants or recently had connections. The lock of the embedded
+// peering.Peer is "the lock of the peer".
 type peer struct {
 	peering.Peer
 	i *Interface
 
-	// set holds the connections for messages, which are used in turn.
+	// set is a snapshot of the connections that Send uses one after the other. turn counts these uses.
 	set       atomic.Pointer[[]*conn]
 	turn      atomic.Uint32
-	sent      atomic.Uint64       // messages posted
-	allocated [roles]atomic.Int64 // bytes in use of the pools
+	sent      atomic.Uint64       // number of SENDs posted
+	allocated [roles]atomic.Int64 // bytes of each pool that transfers with this peer use
 
-	// The lock of Peer guards the fields below.
+	// The lock of the peer guards the fields below.
 
-	spread     protocol.Spread
-	conns      []*conn                // established, oldest first
-	ready      []*conn                // established; waiting until a restart has been reported
-	making     []*conn                // being established; Accepting counts those that the peer opened
-	calls      []*peering.Call[*peer] // attempts that wait for their turn
-	redials    []time.Time
-	activating bool // activate is processing the first of ready
+	spread     protocol.Spread        // counts connections and attempts
+	conns      []*conn                // connections that carry messages, oldest first
+	ready      []*conn                // established connections that carry messages when no restart is still to be reported
+	making     []*conn                // connections that are being established, by either side; Accepting counts the peer's
+	calls      []*peering.Call[*peer] // queued attempts to connect
+	redials    []time.Time            // when attempts are to be repeated
+	activating bool                   // a goroutine in activate is processing ready[0]
 }
 
 // newPeer creates a peer. The engine's lock is held.
 func (i *Interface) newPeer() *peer {
 	p := &peer{i: i}
 	p.set.Store(&[]*conn{})
-	i.keeper.wakeTask() // for its timer
+	i.keeper.wakeTask() // the keeper has to start its timer for the peer
 	return p
 }
 
-// wire is what the protocol remembers of the peer. p is locked.
+// wire returns what the protocol remembers of the peer, also while it has no connections. p is locked.
 func (p *peer) wire() *protocol.Peering {
 	if p.Record.Wire == nil {
 		p.Record.Wire = new(protocol.Peering)
@@ -65,7 +66,8 @@ func (p *peer) Send(m *lnd.Tx) bool {
 	return p.sendSlowly(m)
 }
 
-// sendSlowly sends m if no connection is usable (o2iblnd 12.4).
+// sendSlowly is the part of Send for a peer without a usable connection (o2iblnd 12.4). The message waits for a
+// connection. It fails if the last attempt has failed and the pause after it is not over.
 func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	for {
 		now := time.Now()
@@ -79,7 +81,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 			if c.submit(m) {
 				return true
 			}
-			continue // the connection died
+			continue // the connection has ended since
 		}
 		if !p.Busy() && !p.Backoff.Ready(now) {
 			err := p.Backoff.Cause
@@ -94,7 +96,7 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 	}
 }
 
-// live returns a connection that carries messages, or nil. p is locked.
+// live returns a connection that carries messages and has not ended, or nil. p is locked.
 func (p *peer) live() *conn {
 	for _, c := range p.conns {
 		if !c.dead.Load() {
@@ -110,7 +112,8 @@ func (p *peer) Connected() bool { return len(p.conns)+len(p.ready) > 0 }
 // Busy implements peering.Member.
 func (p *peer) Busy() bool { return p.Connected() || p.Accepting > 0 || !p.spread.Empty() }
 
-// call starts the missing attempts to connect for a peer without connections. p is locked.
+// call starts as many attempts to connect as the peer needs, if it has no connections and is not connecting to
+// this node. p is locked.
 func (p *peer) call() {
 	if p.Accepting > 0 || len(p.ready) > 0 {
 		return
@@ -121,15 +124,16 @@ func (p *peer) call() {
 	}
 }
 
-// publish updates the connections that senders use: the oldest ones, up to conns_per_peer. Surplus
-// connections are left to the peer. p is locked.
+// publish updates the snapshot of connections that Send uses: the oldest ones, up to conns_per_peer. If the
+// peer has opened more, only the peer sends on these. p is locked.
 func (p *peer) publish() {
 	set := slices.Clone(p.conns[:min(len(p.conns), p.i.options.Load().ConnsPerPeer)])
 	p.set.Store(&set)
 }
 
-// established makes a connection carry messages once the peer's latest restart has been reported to the
-// node. It closes connections of other incarnations (o2iblnd 12.3).
+// established is called when c is established. It closes connections of other incarnations of the peer (o2iblnd
+// 12.3), and then lets c carry messages, or lets it wait in ready while a restart of the peer is still to be
+// reported.
 func (p *peer) established(c *conn) {
 	p.Lock()
 	if c.dead.Load() {
@@ -145,7 +149,7 @@ func (p *peer) established(c *conn) {
 	p.Loss = nil
 	p.LastAlive = time.Now()
 	old := slices.DeleteFunc(slices.Concat(p.conns, p.ready), func(o *conn) bool { return o.session.Same(&c.session) })
-	if c.ours { // otherwise admitCaller has met it
+	if c.ours { // otherwise admitCaller has recorded the incarnation
 		p.i.Observe(p, c.session.PeerStamp, true)
 	}
 	p.ready = append(p.ready, c)
@@ -160,8 +164,8 @@ func (p *peer) established(c *conn) {
 // Restarted implements peering.Member.
 func (p *peer) Restarted() { p.activate() }
 
-// activate makes connections carry messages, starting with those that waited, once no restart remains
-// to be reported.
+// activate lets the connections in ready carry messages, first those that have waited for a connection. It does
+// nothing while a restart of the peer is still to be reported; Restarted calls it again after that.
 func (p *peer) activate() {
 	for {
 		p.Lock()
@@ -173,7 +177,7 @@ func (p *peer) activate() {
 		c := p.ready[0]
 		p.Unlock()
 
-		c.hold() // so that Close waits
+		c.hold() // Close must wait until c is processed
 		c.establish()
 		p.flush(c)
 		p.activating = false
@@ -190,8 +194,8 @@ func (p *peer) activate() {
 	}
 }
 
-// flush submits the waiting messages to a connection. It returns with p locked, when no message waits or c is
-// dead.
+// flush submits the messages that wait for a connection to c, until no message waits or c has ended. It is
+// called without the lock of p and returns with p locked.
 func (p *peer) flush(c *conn) {
 	p.Lock()
 	p.Held++
@@ -214,7 +218,8 @@ func (p *peer) flush(c *conn) {
 	p.Held--
 }
 
-// failCanceled queues the failure of messages that were to be canceled while flush had taken them. p is locked.
+// failCanceled queues the failure of messages that flush had taken while the waiting messages were canceled. p
+// is locked.
 func (p *peer) failCanceled(list []peering.Waiter) {
 	err := p.i.failed("send", p.ID.NID, aborted(peering.ErrDisconnect))
 	if p.i.Closed() {
@@ -225,8 +230,9 @@ func (p *peer) failCanceled(list []peering.Waiter) {
 	}
 }
 
-// resume arranges for the remaining waiting messages to be sent or to fail. p is locked. The caller
-// then runs the outbox.
+// resume makes sure that messages that still wait for a connection are sent or fail: on an existing connection,
+// or through new attempts, or with an error if the interface is closing. p is locked. The caller then runs the
+// outbox.
 func (p *peer) resume() {
 	switch {
 	case p.Waiting.Len() == 0:
@@ -239,7 +245,8 @@ func (p *peer) resume() {
 	}
 }
 
-// establish starts the connection's state machine.
+// establish tells the connection's state machine that the connection is established, so that it sends and
+// receives.
 func (c *conn) establish() {
 	c.mu.Lock()
 	c.m.Establish(time.Now(), c.session, &c.b)
@@ -247,8 +254,8 @@ func (c *conn) establish() {
 	c.unlock()
 }
 
-// lose removes a connection that has ended, queues the resulting upcalls, and has the connection
-// destroyed. It is called once per connection.
+// lose removes a connection that has ended from the peer, queues the upcalls and failures that follow from
+// this, and makes the keeper destroy the connection. It is called once per connection.
 func (p *peer) lose(c *conn) {
 	f := c.failure
 	closing := errors.Is(f, lnd.ErrClosed)
@@ -264,7 +271,7 @@ func (p *peer) lose(c *conn) {
 		p.assumeRestarted(f)
 	}
 	switch {
-	case c.detached, errors.Is(f, peering.ErrDisconnect): // no failure, or one of before Disconnect
+	case c.detached, errors.Is(f, peering.ErrDisconnect): // Disconnect has ended c or its attempt: not a loss to report
 	case final != nil:
 		p.Loss = final
 	case up && !p.Connected():
@@ -288,15 +295,16 @@ func (p *peer) lose(c *conn) {
 	c.reportLost()
 }
 
-// putDown queues the report that the peer is lost, if it is. p is locked. The caller then runs the outbox.
+// putDown queues the upcall PeerDown if the peer has neither connections nor attempts (Engine.PutDown). p is
+// locked. The caller then runs the outbox.
 func (p *peer) putDown() {
 	if !p.Busy() {
 		p.i.PutDown(p)
 	}
 }
 
-// remove removes c. up reports whether c was established. final is not nil if c was the last of a
-// series of attempts; it is the cause of the failure. p is locked.
+// remove removes c from the peer's lists. up reports whether c was established. If c was an attempt that has
+// failed for good, final is the error; if the attempt is to be repeated, final is nil. p is locked.
 func (p *peer) remove(c *conn) (up bool, final error) {
 	for _, list := range [...]*[]*conn{&p.conns, &p.ready} {
 		if k := slices.Index(*list, c); k >= 0 {
@@ -321,7 +329,7 @@ func (p *peer) remove(c *conn) (up bool, final error) {
 		}
 	case d != nil && d.Failure == nil:
 		p.spread.Failed()
-	case c.failure.Health == protocol.LocalAborted: // this node has canceled it
+	case c.failure.Health == protocol.LocalAborted: // this node has canceled the attempt
 		p.spread.Failed()
 		p.wire().Failed()
 	default:
@@ -336,8 +344,8 @@ func (p *peer) remove(c *conn) (up bool, final error) {
 	return false, final
 }
 
-// reportLost queues the completions of an ended connection, after the upcalls that report its end, and has
-// it destroyed.
+// reportLost queues the remaining events of an ended connection, which must follow the upcalls that report its
+// end. It then makes the keeper destroy the connection.
 func (c *conn) reportLost() {
 	c.mu.Lock()
 	c.i.Out.Put(c.last...)
@@ -348,10 +356,10 @@ func (c *conn) reportLost() {
 	c.i.Out.Run()
 }
 
-// all returns all connections, including those being established. p is locked.
+// all returns all connections of the peer, including those that are being established. p is locked.
 func (p *peer) all() []*conn { return slices.Concat(p.conns, p.ready, p.making) }
 
-// closeAll closes all connections.
+// closeAll closes all connections of the peer because of f.
 func (p *peer) closeAll(f *protocol.Failure) {
 	p.Lock()
 	list := p.all()
@@ -376,7 +384,7 @@ func (p *peer) Detach(cause error) (closeAll func()) {
 	}
 }
 
-// dropRedials cancels the attempts that wait for a pause to end. p is locked.
+// dropRedials cancels the repetition of attempts. p is locked.
 func (p *peer) dropRedials() {
 	for range p.redials {
 		p.spread.Failed()

@@ -8,34 +8,35 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// queue is a completion queue, which the queue pairs of many connections share, and its worker.
+// queue is a completion queue, with the worker that processes its completions. Many connections share it.
 type queue struct {
 	dev  *device
 	cq   verbs.CQ
-	room int // entries not assigned to a queue pair; guarded by Driver.mu
+	room int // entries that are not reserved for a connection; guarded by Driver.mu
 
 	mu    sync.RWMutex // guards conns and free
-	conns []place
-	free  []uint32
+	conns []place      // connections by index
+	free  []uint32     // indexes in conns without a connection
 }
 
-// place is a connection's slot in its queue. A completion contains the index of the slot and its
-// generation, which identifies the connection.
+// place is an entry of queue.conns. The ID of each work request, which its completion contains, has the entry's
+// index and generation. The generation changes when the entry gets another connection. So a late completion of
+// the former one is not mistaken for one of the new connection.
 type place struct {
 	c          *conn
 	generation uint32
 }
 
-// A work request's ID:
+// The ID of a work request:
 //
 //	 63      60 59           40 39        20 19       0
 //	+----------+---------------+------------+----------+
 //	| kind     | generation    | place      | number   |
 //	+----------+---------------+------------+----------+
 const (
-	wrRecv  = 1 // number: of the receive buffer
-	wrSend  = 2 // number: of the slot
-	wrWrite = 3
+	wrRecv  = 1 // a receive; number is the index of the receive buffer
+	wrSend  = 2 // a SEND or the last WRITE of a part; number is the index of the send buffer
+	wrWrite = 3 // any other WRITE; number is not used
 
 	fieldBits = 20
 	fieldMask = 1<<fieldBits - 1
@@ -44,11 +45,12 @@ const (
 // queueEntries is the size of new completion queues, if the device supports it.
 const queueEntries = 16384
 
-// harvest is the maximum number of completions to fetch at a time.
+// harvest is the maximum number of completions that a worker fetches at a time.
 const harvest = 64
 
-// queueFor returns a queue with room for the entries, which it reserves. It creates a queue if the
-// existing ones are full, or if there are fewer queues than interrupt vectors and processors.
+// queueFor returns a completion queue in which it has reserved the given number of entries. It creates a queue
+// if the existing ones are full, or if there are fewer than the smaller of the numbers of interrupt vectors and
+// processors.
 func (dev *device) queueFor(entries int) (*queue, error) {
 	dev.making.Lock()
 	defer dev.making.Unlock()
@@ -74,8 +76,8 @@ func (dev *device) queueFor(entries int) (*queue, error) {
 	return q, nil
 }
 
-// reserveQueue reserves room in the queue that has the most. It returns nil if no queue has enough room, or
-// if there are fewer queues than least.
+// reserveQueue reserves entries in the queue that has the most room, and returns it. It returns nil if no queue
+// has enough room, or if the device has fewer than least queues.
 func (dev *device) reserveQueue(entries, least int) (best *queue) {
 	dev.d.mu.Lock()
 	defer dev.d.mu.Unlock()
@@ -93,13 +95,14 @@ func (dev *device) reserveQueue(entries, least int) (best *queue) {
 	return best
 }
 
+// releaseEntries returns entries that queueFor has reserved.
 func (q *queue) releaseEntries(entries int) {
 	q.dev.d.mu.Lock()
 	defer q.dev.d.mu.Unlock()
 	q.room += entries
 }
 
-// enter assigns a slot to a connection.
+// enter adds a connection to q.conns, so that its completions can be assigned to it.
 func (q *queue) enter(c *conn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,6 +119,7 @@ func (q *queue) enter(c *conn) {
 	c.wr = uint64(p.generation)<<(2*fieldBits) | uint64(k)<<fieldBits
 }
 
+// leave removes a connection from q.conns. Its later completions are ignored.
 func (q *queue) leave(c *conn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -123,16 +127,16 @@ func (q *queue) leave(c *conn) {
 	q.free = append(q.free, c.place)
 }
 
-// batch is a harvest that a worker processes.
+// batch is a harvest: the completions that a worker has fetched and is processing.
 type batch struct {
 	wc      [harvest]verbs.Completion
-	conns   [harvest]*conn
-	touched []*conn
-	events  events
+	conns   [harvest]*conn // the connection of each completion; nil if it has left the queue
+	touched []*conn        // connections whose SENDs are to be posted at the end
+	events  events         // scratch space
 }
 
-// work processes completions until the queue is closed. Messages that are sent while it processes a
-// harvest are posted together at the end.
+// work is the worker, a goroutine that processes completions until the queue is closed. SENDs that result from
+// a harvest are posted together at its end.
 func (q *queue) work() {
 	defer q.dev.d.group.Done()
 	b := new(batch)
@@ -161,8 +165,8 @@ func (q *queue) work() {
 	}
 }
 
-// find looks up the connections of the completions. Completions of connections that have left the queue
-// are ignored.
+// find stores the connections of the first n completions in b.conns. It ignores completions of connections that
+// have left the queue.
 func (q *queue) find(b *batch, n int) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()

@@ -12,10 +12,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// errSlow is the cause for a caller that was accepted and then did not go on.
+// errSlow is the cause when an inbound connection is closed that this node has accepted, but that was not
+// established in time.
 var errSlow = &lnd.RefusedError{Reason: lnd.RefusedSlow, Err: fmt.Errorf("%w: the caller did not go on", lnd.ErrTimeout)}
 
-// misunderstood returns the error for a caller that the protocol's rules reject.
+// misunderstood returns the *lnd.RefusedError for a caller whose request was rejected with r because of err.
 func misunderstood(r *protocol.Reject, err error) error {
 	var field *lnet.FieldError
 	errors.As(err, &field)
@@ -30,12 +31,12 @@ func misunderstood(r *protocol.Reject, err error) error {
 	return peering.Malformed(err)
 }
 
-// evictedFailure returns the failure of a connection that was evicted while half-open.
+// evictedFailure returns the failure of a connection that was evicted from Driver.halfOpen. err is the reason.
 func evictedFailure(err error) *protocol.Failure {
 	return &protocol.Failure{Health: protocol.LocalError, Errno: syscall.ECONNABORTED, Err: err}
 }
 
-// refused returns the error for a caller whose connection ended before it was established.
+// refused returns the error of a caller whose connection ended because of f before it was established.
 func refused(f *protocol.Failure) error {
 	if errors.Is(f, peering.ErrStale) {
 		return &lnd.RefusedError{Reason: lnd.RefusedStale, Err: f}
@@ -43,8 +44,8 @@ func refused(f *protocol.Failure) error {
 	return f
 }
 
-// turnedAway returns the error for a call that was rejected for good, given the error that the protocol
-// has for it (o2iblnd 6).
+// turnedAway adds the reason to err, the error of an attempt that the peer has rejected for good (o2iblnd 6). e
+// is the CM event, and d is the decision of the protocol.
 func turnedAway(e *verbs.Event, d *protocol.Decision, err error) error {
 	switch {
 	case e.Status == verbs.RejectNoListener:
@@ -56,18 +57,20 @@ func turnedAway(e *verbs.Event, d *protocol.Decision, err error) error {
 	case d.Why != 0:
 		return &lnd.CallError{Reason: lnd.CallTurnedAway, Err: err}
 	case e.Private == [len(e.Private)]byte{}:
-		// Kernels answer so for an address without a listener, if another address of the host has one.
+		// A kernel node rejects without data if nothing listens at the address, but at another address of the
+		// host.
 		return &lnd.CallError{Reason: lnd.CallRefused, Err: err}
 	}
 	return peering.Malformed(err)
 }
 
-// callError returns err, the error of a call that has ended with a failure, with the reason to count.
+// callError adds a reason to err, the error of an attempt to connect that has ended with the failure f, if err
+// does not show the right one.
 func callError(f *protocol.Failure, err error) error {
 	switch {
 	case errors.Is(f, protocol.CMUnreachable), errors.Is(f, protocol.CMTimeout):
 		return &lnd.CallError{Reason: lnd.CallTimeout, Err: err}
-	case f.Errno == syscall.EIO: // of the device, not of the peer
+	case f.Errno == syscall.EIO: // a failure of this node's device, not of the peer
 		return &lnd.CallError{Reason: lnd.CallOther, Err: err}
 	}
 	return err

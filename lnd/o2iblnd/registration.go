@@ -11,18 +11,19 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// registration is memory of the program that is registered with the interface's device. It implements
+// registration is memory of the program that is registered with the device of an interface. It exists until
+// Release or the end of the interface, also while the interface has no device. It implements
 // memory.Registration.
 type registration struct {
 	i     *Interface
 	bytes []byte
-	key   atomic.Pointer[key] // nil if the registration has ended or there is no device
+	key   atomic.Pointer[key] // nil while the memory is not registered with a device
 
 	mu    sync.Mutex // held while key changes; acquired before all other locks
 	ended bool       // guarded by mu
 }
 
-// key identifies the memory on a device.
+// key is a registration of memory with one device.
 type key struct {
 	dev *device
 	mem verbs.Memory
@@ -34,7 +35,7 @@ func (i *Interface) Register(b []byte) (memory.Registration, error) {
 	i.mu.Lock()
 	closing := i.Closed()
 	if !closing {
-		i.regs[r] = struct{}{} // before register, so that registerAgain covers it if a device appears now
+		i.regs[r] = struct{}{} // before register: if a device appears now, registerAgain registers r
 	}
 	i.mu.Unlock()
 	if closing {
@@ -47,8 +48,8 @@ func (i *Interface) Register(b []byte) (memory.Registration, error) {
 	return r, nil
 }
 
-// register registers the memory with the current device. Without a device it does nothing:
-// registerAgain does it when a device appears.
+// register registers the memory with the interface's device. If the interface has none, register does nothing,
+// and registerAgain registers the memory when there is a device.
 func (r *registration) register() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +71,8 @@ func (r *registration) register() error {
 	return nil
 }
 
-// boundDevice returns the current device and adds a user to it. It returns nil if there is no device.
+// boundDevice returns the interface's device and adds a user to it, which the caller must release. It returns
+// nil if the interface has no device.
 func (i *Interface) boundDevice() *device {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -90,7 +92,7 @@ func (r *registration) Release() error {
 	return nil
 }
 
-// end ends the registration permanently.
+// end ends the registration: the memory is removed from the device and never registered again.
 func (r *registration) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +100,7 @@ func (r *registration) end() {
 	r.drop()
 }
 
-// drop removes the registration from the device. r.mu is held.
+// drop removes the memory from the device that it is registered with, if any. r.mu is held.
 func (r *registration) drop() {
 	if k := r.key.Swap(nil); k != nil {
 		_ = k.mem.Close() // fails if the device is gone
@@ -106,7 +108,7 @@ func (r *registration) drop() {
 	}
 }
 
-// leave is drop, if the device is dev.
+// leave removes the memory from dev if it is registered with this device.
 func (r *registration) leave(dev *device) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,12 +117,13 @@ func (r *registration) leave(dev *device) {
 	}
 }
 
-// address returns the device's address of a part of the memory.
+// address returns the address that the device uses for b, a part of the memory.
 func (r *registration) address(k *key, b []byte) uint64 {
 	off := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.bytes)))
 	return k.mem.Addr() + uint64(off)
 }
 
+// registrations returns all registrations of the interface.
 func (i *Interface) registrations() []*registration {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -138,14 +141,15 @@ func (i *Interface) releaseAll() {
 	}
 }
 
-// releaseDevice removes all registrations from a device that is gone.
+// releaseDevice removes the memory of all registrations from a device that is gone.
 func (i *Interface) releaseDevice(dev *device) {
 	for _, r := range i.registrations() {
 		r.leave(dev)
 	}
 }
 
-// registerAgain registers the program's memory with a new device.
+// registerAgain registers the memory of all registrations with the interface's new device. Payload in memory
+// that cannot be registered is copied.
 func (i *Interface) registerAgain() {
 	for _, r := range i.registrations() {
 		if err := r.register(); err != nil {
@@ -154,7 +158,7 @@ func (i *Interface) registerAgain() {
 	}
 }
 
-// retain adds a user to a device that already has one.
+// retain adds a user to a device that already has users.
 func (dev *device) retain() {
 	dev.d.mu.Lock()
 	defer dev.d.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// longestRest is the pause of a keeper that sends no keepalives.
+// longestRest is the pause of a resting keeper if no keepalive is ever due.
 const longestRest = time.Hour
 
-// rest returns the pause until the next tick. It is keepPeriod or, if no work is in progress, the time
-// until the first keepalive. New work during the pause calls keeper.wakeResting.
+// rest returns the pause until the keeper's next tick: keepPeriod or, if no work is in progress, the time until
+// the first keepalive. If new work begins during the pause, keeper.wakeResting ends it.
 func (i *Interface) rest(now time.Time) time.Duration {
-	i.keeper.resting.Store(true) // set before the check, so that no new work is missed
+	i.keeper.resting.Store(true) // before the check, so that work that begins during the check ends the pause
 	due := now.Add(longestRest)
 	if !i.resting(&due) {
 		i.keeper.resting.Store(false)
@@ -23,8 +23,8 @@ func (i *Interface) rest(now time.Time) time.Duration {
 	return max(due.Sub(now), keepPeriod+1)
 }
 
-// resting reports whether no work is in progress. If so, it lowers due to the time of the first
-// keepalive.
+// resting reports whether the interface has no work in progress. If so, it sets due to the time of the first
+// keepalive if that is earlier than due.
 func (i *Interface) resting(due *time.Time) bool {
 	i.mu.RLock()
 	rests := i.bound != nil && !i.Closed() && len(i.hungry) == 0
@@ -40,8 +40,8 @@ func (i *Interface) resting(due *time.Time) bool {
 	return true
 }
 
-// resting is Interface.resting for one peer. A peer without connections is not resting, because it
-// waits for one, or is about to leave the table.
+// resting is Interface.resting for one peer. It returns false for a peer without connections, because such a
+// peer waits for a connection or is about to leave the table.
 func (p *peer) resting(due *time.Time) bool {
 	p.Lock()
 	rests := len(p.conns) > 0 && len(p.ready)+len(p.making)+len(p.calls)+len(p.redials)+p.Waiting.Len() == 0 &&
@@ -54,6 +54,7 @@ func (p *peer) resting(due *time.Time) bool {
 	return rests
 }
 
+// resting is Interface.resting for one connection.
 func (c *conn) resting(due *time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,35 +13,35 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// rx is a message that has arrived. The connection's lock guards its state.
+// rx is an arrived message. The connection's lock guards its state.
 type rx struct {
 	lnd.Rx
 	c     *conn
-	prx   *protocol.Rx
+	prx   *protocol.Rx // the state machine's record of the message
 	state rxState
-	gone  bool // its connection ended during the Arrived upcall
+	gone  bool // the connection ended during the upcall Arrived
 	given bool // the node has given its placement
 
 	placement lnd.Placement
-	placed    bool  // the state machine has finished with it
-	err       error // of the copy, or of the state machine
+	placed    bool  // the state machine has finished the transfer
+	err       error // error of the transfer, of the copy, or of the preparation
 
-	bounce block
-	source []protocol.Segment
-	sink   protocol.Descriptor
-	pieces []memory.Segment
+	bounce block               // registered memory, if the placement's memory is not registered
+	source []protocol.Segment  // the answer to a GET
+	sink   protocol.Descriptor // where the peer writes the payload of a PUT
+	pieces []memory.Segment    // scratch space
 }
 
 type rxState uint8
 
 const (
 	rxNew       rxState = iota // in the inbox
-	rxReporting                // the Arrived upcall is running
-	rxReported
-	rxGone // the Withdrawn upcall is pending or running
+	rxReporting                // the upcall Arrived is running
+	rxReported                 // the upcall Arrived has returned
+	rxGone                     // the upcall Withdrawn is to be made or is running
 )
 
-// newRx creates the record of an arrival. c.mu is held.
+// newRx returns a record for the arrival prx. c.mu is held.
 func (c *conn) newRx(prx *protocol.Rx) *rx {
 	var r *rx
 	if k := len(c.spare) - 1; k >= 0 {
@@ -58,7 +58,7 @@ func (c *conn) newRx(prx *protocol.Rx) *rx {
 	return r
 }
 
-// recycle returns an arrival's record to the state machine. c.mu is held.
+// recycle releases the record of an arrival, for the state machine and for newRx. c.mu is held.
 func (c *conn) recycle(r *rx) {
 	c.m.Release(r.prx)
 	r.prx = nil
@@ -66,7 +66,8 @@ func (c *conn) recycle(r *rx) {
 	c.spare = append(c.spare, r)
 }
 
-// reportArrivals makes the upcalls for the inbox, in order, unless another goroutine does.
+// reportArrivals makes the upcall Arrived for each message in the inbox, in order. If another goroutine is
+// doing this, that goroutine also reports messages that are added, and reportArrivals returns immediately.
 func (c *conn) reportArrivals() {
 	c.mu.Lock()
 	if c.reporting {
@@ -80,7 +81,7 @@ func (c *conn) reportArrivals() {
 		copy(c.inbox, c.inbox[1:])
 		c.inbox[len(c.inbox)-1] = nil
 		c.inbox = c.inbox[:len(c.inbox)-1]
-		if c.ending { // Arrived has not been called, so no upcall is needed
+		if c.ending { // the node does not know of r, so that no upcall is needed
 			c.m.Refuse(time.Now(), r.prx, 0, &c.b)
 			c.take(nil)
 			continue
@@ -107,8 +108,8 @@ func (c *conn) reportArrivals() {
 	c.unref()
 }
 
-// refused closes the peer's connections because of a message that violates the protocol. c.mu is held,
-// but released in between.
+// refused closes all connections of the peer because the message r violates the protocol. c.mu is held; refused
+// releases it temporarily.
 func (c *conn) refused(r *rx, err error) {
 	c.i.Count.ProtocolErrors.Add(1)
 	r.state = rxNew // no upcall refers to it any more
@@ -121,7 +122,7 @@ func (c *conn) refused(r *rx, err error) {
 	c.mu.Lock()
 }
 
-// withdrawn is called after the Withdrawn upcall.
+// withdrawn records that the upcall Withdrawn has returned.
 func (r *rx) withdrawn() {
 	r.c.mu.Lock()
 	if r.state == rxGone {
@@ -130,7 +131,8 @@ func (r *rx) withdrawn() {
 	r.c.mu.Unlock()
 }
 
-// place applies a placement.
+// place implements Interface.Receive. If no registered memory is available for the transfer, the arrival waits
+// for it.
 func (r *rx) place(p lnd.Placement) {
 	c := r.c
 	c.mu.Lock()
@@ -151,8 +153,9 @@ func (r *rx) place(p lnd.Placement) {
 	r.answer(err)
 }
 
-// ready prepares the placement's memory, or copies an IMMEDIATE into it. The caller holds a reference
-// to the connection.
+// ready prepares the memory for the transfer that the placement asks for. If the payload is already in the
+// message (IMMEDIATE), ready copies it into the placement's memory. The caller holds a reference to the
+// connection.
 func (r *rx) ready() (err error) {
 	p := &r.placement
 	switch {
@@ -175,7 +178,8 @@ func (r *rx) ready() (err error) {
 	return err
 }
 
-// answer answers the peer. If err is not nil, there is no memory for the transfer.
+// answer makes the state machine answer the peer, which starts the transfer. If err is not nil, the transfer is
+// not possible, and the peer is refused with err. answer releases the reference that place has acquired.
 func (r *rx) answer(err error) {
 	c, p := r.c, &r.placement
 	now := time.Now()
@@ -208,14 +212,15 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.ENOMEM
 }
 
-// finish completes an arrival for an event. No lock is held.
+// finish completes an arrival with err for the event evReceived. No lock is held.
 func (r *rx) finish(err error) {
 	c := r.c
 	r.complete(err)
-	c.unref() // of the event
+	c.unref() // the event's reference
 }
 
-// complete completes an arrival whose transfer has finished.
+// complete completes an arrival whose transfer has ended, with err. It copies the payload into the placement's
+// memory if that is not registered, frees the memory of the transfer, and calls Received.
 func (r *rx) complete(err error) {
 	c, p := r.c, r.placement
 	if r.bounce.ok() {

@@ -13,16 +13,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Stall detection. A device acknowledges arriving messages no matter what its program does. So if a
-// SEND does not complete, the peer or the path to it is down. The device retransmits, and may recover.
-// No connection is closed for this reason; the node is notified and uses other paths.
+// Stall detection. A device acknowledges arriving messages even if its program does nothing. So if a SEND does
+// not complete, the peer's host or the path to it is down. The device retransmits, and the path may recover.
+// Therefore no connection is closed; the driver reports the stall to the node, which uses other paths.
 
 // stallLapse is how long a stalled peer must have been without connections, attempts and messages before
 // it no longer counts as stalled. It is the default of socklnd's max_reconnectms.
 const stallLapse = time.Minute
 
-// stalledSince returns since when the connection has made no progress. It returns zero if it makes
-// progress, or has stalled for less than peering.StallAfter.
+// stalledSince returns since when SENDs are in flight and none has completed. It returns the zero time if no
+// SEND is in flight, or if that is so for less than peering.StallAfter.
 func (c *conn) stalledSince(now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,8 +32,8 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 	return c.moved
 }
 
-// checkStall reports to the node whether the peer has stalled. Anything that arrives on any connection shows
-// that the peer is alive, even if a SEND takes long because others are queued before it.
+// checkStall reports a stall of the peer, or its end, to the node. Anything that arrives on any of the
+// connections shows that the peer is alive, even if a SEND takes long because others are queued before it.
 func (p *peer) checkStall(now time.Time) {
 	conns := p.inUse()
 	look := peering.Look{Now: now, Conns: len(conns), Resumed: p.i.resumed, Sent: p.sent.Load(), Lapse: stallLapse}
@@ -53,7 +53,8 @@ func (i *Interface) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
 	i.Out.Run()
 }
 
-// recallMemoryWaiters removes and returns the matching messages that wait for memory.
+// recallMemoryWaiters removes and returns the messages to nid that wait for memory and for which match returns
+// true. The zero NID selects all peers.
 func (i *Interface) recallMemoryWaiters(nid lnet.NID, match func(*lnd.Tx) bool) (back []*lnd.Tx) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -82,6 +83,7 @@ func (p *peer) Recall(match func(*lnd.Tx) bool) []*lnd.Tx {
 	return nil
 }
 
+// recall cancels the messages of the connection of which nothing was posted and for which match returns true.
 func (c *conn) recall(match func(*lnd.Tx) bool) {
 	c.mu.Lock()
 	if c.m != nil && !c.ending {
@@ -105,7 +107,8 @@ func (p *peer) Renew(now time.Time) {
 	}
 }
 
-// Probe implements peering.Member. It sends NOOPs, which are acknowledged if the peer's queue pairs are alive.
+// Probe implements peering.Member. It sends a NOOP on each connection. The peer's device acknowledges it if the
+// queue pair still exists there.
 func (p *peer) Probe(now time.Time) bool {
 	conns := p.inUse()
 	for _, c := range conns {
@@ -134,16 +137,16 @@ func (c *conn) probe(now time.Time) {
 	c.unlock()
 }
 
-// hasAnswered reports whether there was a sign of life since the probe.
+// hasAnswered reports whether a work request has completed without an error since the probe.
 func (c *conn) hasAnswered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.completions > c.probedAt
 }
 
-// assumeRestarted interprets the end of a connection of a peer in doubt: if the peer did not answer or has
-// disconnected, its incarnation has ended. A failure of the device of this node says nothing about the
-// peer. p is locked.
+// assumeRestarted is called when a connection has ended because of f, and ends the peer's doubt. If the peer
+// was in doubt and did not answer or has disconnected, its incarnation has ended, and the restart is reported.
+// A failure of this node's device shows nothing about the peer. p is locked.
 func (p *peer) assumeRestarted(f *protocol.Failure) {
 	gone := errors.Is(f, peering.ErrStale) || errors.Is(f, errPeerGone) || errors.Is(f, statusError(verbs.RetryExceeded)) ||
 		f.Errno == syscall.ETIMEDOUT

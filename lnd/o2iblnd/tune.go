@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// tuned returns the driver's configuration with an interface's own tunables.
+// tuned returns the driver's configuration with the tunables in given, which an interface sets.
 func (d *Driver) tuned(given lnd.Values) (*Config, error) {
 	c := d.config
 	err := fields.SetAll(&c, given)
@@ -15,11 +15,11 @@ func (d *Driver) tuned(given lnd.Values) (*Config, error) {
 	return &c, err
 }
 
-// Options implements lnd.Interface. It returns the values after limits have been applied.
+// Options implements lnd.Interface. It returns the values in force, which may be limited by others.
 func (i *Interface) Options() lnd.Values { return i.options.Load().values(i.depth()) }
 
-// Tune implements lnd.Tuner. A peer with connections keeps its current number until all of them are
-// lost (o2iblnd 12.5).
+// Tune implements lnd.Tuner. A peer that has connections keeps their number until all of them have ended, also
+// if conns_per_peer changes; Send uses at most conns_per_peer of them (o2iblnd 12.5).
 func (i *Interface) Tune(given lnd.Values) error {
 	c, err := i.driver.tuned(given)
 	if err != nil {

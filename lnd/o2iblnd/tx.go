@@ -16,23 +16,24 @@ import (
 
 var byteOrder = binary.LittleEndian
 
-// tx is a message on a connection, together with its registered memory.
+// tx is a message that is sent on a connection, together with the registered memory that it uses.
 type tx struct {
 	protocol.Tx
 	c    *conn
 	m    *lnd.Tx
-	form protocol.Type
+	form protocol.Type // type of the first protocol message: IMMEDIATE, PUT_REQ or GET_REQ
 
-	buffer block // the whole message, for an IMMEDIATE with a payload
-	bounce block // for a PUT or GET with unregistered memory
-	source []protocol.Segment
-	sink   protocol.Descriptor
-	pieces []memory.Segment
+	buffer block               // the whole protocol message, for an IMMEDIATE with a payload
+	bounce block               // a copy of the payload, for a PUT_REQ or GET_REQ whose memory is not registered
+	source []protocol.Segment  // the payload of a PUT_REQ
+	sink   protocol.Descriptor // where the peer writes the answer to a GET_REQ
+	pieces []memory.Segment    // scratch space
 
-	replied bool
-	length  int
+	replied bool // the answer to a GET is in the sink
+	length  int  // its length in bytes
 }
 
+// txs contains records for later messages.
 var txs = sync.Pool{New: func() any {
 	t := new(tx)
 	t.Owner = t
@@ -42,8 +43,8 @@ var txs = sync.Pool{New: func() any {
 // headSize is the offset of the payload in an IMMEDIATE.
 const headSize = protocol.MaxMessage - protocol.MaxPayload
 
-// newTx prepares a message for the connection: it copies the payload, or describes its memory to the
-// device. If it returns an error, which may be errNoMemory, the caller must call drop.
+// newTx prepares m for the connection: it copies the payload into registered memory, or describes memory that
+// is already registered. If it returns an error, which may be errNoMemory, the caller must call drop.
 func (c *conn) newTx(m *lnd.Tx) (*tx, error) {
 	t := txs.Get().(*tx)
 	t.c, t.m = c, m
@@ -64,6 +65,7 @@ func (c *conn) newTx(m *lnd.Tx) (*tx, error) {
 	return t, err
 }
 
+// immediate copies the payload of a message that is sent without RDMA into registered memory.
 func (t *tx) immediate() (err error) {
 	n := t.m.Payload.Length
 	if t.buffer, err = t.c.dev.allocFor(t.c.p, t.c.dev.local, ours, headSize+n); err != nil {
@@ -72,19 +74,19 @@ func (t *tx) immediate() (err error) {
 	return copyOut(t.buffer.bytes()[headSize:headSize+n], t.m.Payload)
 }
 
-// put prepares the source of a PUT.
+// put prepares the payload of a message that is sent by RDMA.
 func (t *tx) put() (err error) {
 	t.source, t.bounce, err = t.c.sourceOf(t.m.Payload, ours, t.source, &t.pieces)
 	return err
 }
 
-// get prepares the sink of a GET.
+// get prepares the memory for the answer to a GET, into which the peer writes by RDMA.
 func (t *tx) get() (err error) {
 	t.bounce, err = t.c.sinkOf(t.m.Sink, ours, &t.sink, &t.pieces)
 	return err
 }
 
-// copyOut copies from the program's memory. It returns a *memory.Fault if part of that memory is no
+// copyOut copies from the program's memory to to. It returns a *memory.Fault if a part of that memory is no
 // longer accessible.
 func copyOut(to []byte, from memory.Vector) error {
 	if f := memory.Guard(func() { from.CopyTo(to) }); f != nil {
@@ -93,6 +95,8 @@ func copyOut(to []byte, from memory.Vector) error {
 	return nil
 }
 
+// copyIn copies from from to the program's memory. It returns a *memory.Fault if a part of that memory is no
+// longer accessible.
 func copyIn(to memory.Vector, from []byte) error {
 	if f := memory.Guard(func() { to.CopyFrom(from) }); f != nil {
 		return f
@@ -100,17 +104,19 @@ func copyIn(to memory.Vector, from []byte) error {
 	return nil
 }
 
-// maxDirect is the maximum number of pieces of registered memory in a transfer. If there are more, the
-// payload is copied into one block first.
+// maxDirect is the maximum number of pieces of registered memory that a transfer uses directly. If the payload
+// has more, it is copied through one block instead.
 const maxDirect = 32
 
-// sourceOf makes v the source of an RDMA transfer. It uses registered memory directly and copies other
-// memory.
+// sourceOf prepares v as the source of an RDMA transfer that the side r has started. It returns the memory that
+// the device reads: v itself if all of it is registered with the device and has few pieces, and otherwise a
+// copy in a block of the pool. The caller frees the block when the transfer has ended. list and pieces are
+// reused.
 func (c *conn) sourceOf(v memory.Vector, r role, list []protocol.Segment, pieces *[]memory.Segment) ([]protocol.Segment, block, error) {
 	list = list[:0]
 	*pieces = v.AppendSegments((*pieces)[:0])
 	defer clear(*pieces)
-	direct := len(*pieces) <= min(maxDirect, c.gather()*c.session.Fragments) // otherwise too many WRITEs
+	direct := len(*pieces) <= min(maxDirect, c.gather()*c.session.Fragments) // more pieces would need too many WRITEs
 	for k := 0; direct && k < len(*pieces); k++ {
 		s := &(*pieces)[k]
 		reg, addr := c.registered(s)
@@ -131,8 +137,10 @@ func (c *conn) sourceOf(v memory.Vector, r role, list []protocol.Segment, pieces
 	return list, b, copyOut(b.bytes()[:v.Length], v)
 }
 
-// sinkOf describes v to a peer as the target of an RDMA transfer. It uses v directly if it lies in one
-// registration, and otherwise a block of the pool.
+// sinkOf prepares v as the target of an RDMA transfer that the side r has started, and describes the memory to
+// the peer in d. The peer writes into v itself if all of it lies in one registration with the device and has
+// few pieces, and otherwise into a block of the pool. The caller copies from the block and frees it when the
+// transfer has ended. pieces is reused.
 func (c *conn) sinkOf(v memory.Vector, r role, d *protocol.Descriptor, pieces *[]memory.Segment) (block, error) {
 	d.Fragments = d.Fragments[:0]
 	*pieces = v.AppendSegments((*pieces)[:0])
@@ -168,8 +176,8 @@ func (c *conn) sinkOf(v memory.Vector, r role, d *protocol.Descriptor, pieces *[
 	return b, nil
 }
 
-// registered returns the key and the address of a piece of memory on the connection's device, or nil if
-// it is not registered there.
+// registered returns the key of a piece of memory on the connection's device, and the address that the device
+// uses for it. It returns nil if the piece is not registered with this device.
 func (c *conn) registered(s *memory.Segment) (*key, uint64) {
 	r, _ := s.Registration(c.i).(*registration)
 	if r == nil {
@@ -197,7 +205,7 @@ func (t *tx) submit(now time.Time) {
 	}
 }
 
-// done returns the error with which t ends. c.mu is held.
+// done returns the error with which t completes, and records the answer to a GET. c.mu is held.
 func (t *tx) done(d *protocol.Done) error {
 	switch {
 	case d.Recalled:
@@ -214,10 +222,10 @@ func (t *tx) done(d *protocol.Done) error {
 	return nil
 }
 
-// resendable returns the health class of a failure. It permits resending only if nothing of the message
-// was posted (begun is false), so that the peer cannot have seen it. A PUT whose PUT_DONE is queued was
-// matched by the peer. A kernel resends in that case and risks a duplicate (o2iblnd 13.3). ending means
-// that the connection was being closed when the message failed.
+// resendable returns the health class of a message that has failed with class s. A class that permits a resend
+// remains so only if nothing of the message was posted (begun is false), because otherwise the peer may have
+// seen it. A PUT whose PUT_DONE is queued has been matched by the peer; a kernel resends it and risks a
+// duplicate (o2iblnd 13.3). ending means that the connection was being closed when the message failed.
 func resendable(s lnd.Status, begun, ending bool) lnd.Status {
 	switch {
 	case begun && s == lnd.StatusRemoteDropped:
@@ -230,7 +238,7 @@ func resendable(s lnd.Status, begun, ending bool) lnd.Status {
 	return s
 }
 
-// finish completes the message. No lock is held.
+// finish completes the message with err for the event evSent. No lock is held.
 func (t *tx) finish(err error) {
 	c, m := t.c, t.m
 	if err == nil && t.replied {
@@ -243,12 +251,12 @@ func (t *tx) finish(err error) {
 		c.i.counters.bytesReceived.Add(uint64(t.length))
 	}
 	t.drop()
-	c.unref() // of the event
-	c.unref() // of t itself
+	c.unref() // the event's reference
+	c.unref() // the reference of t
 	m.Done.Sent(m, err)
 }
 
-// drop frees t and its memory.
+// drop frees the memory that t uses, and t itself.
 func (t *tx) drop() {
 	dev := t.c.dev
 	if t.buffer.ok() {
@@ -266,7 +274,8 @@ func (t *tx) drop() {
 	txs.Put(t)
 }
 
-// prepareFailed queues a message for which no memory is available now, or fails it.
+// prepareFailed is called if newTx has failed for m with err. m waits if no memory is available now; otherwise
+// it fails.
 func (i *Interface) prepareFailed(m *lnd.Tx, err error) {
 	if errors.Is(err, errNoMemory) {
 		i.waitForMemory(memoryWaiter{m: m, since: time.Now()})
@@ -275,7 +284,7 @@ func (i *Interface) prepareFailed(m *lnd.Tx, err error) {
 	i.Out.Add(peering.Failed(m, i.Error("send", m.To.NID, lnd.StatusLocalError, err)))
 }
 
-// checkHeader returns an error if the header cannot be carried.
+// checkHeader returns an error if the protocol cannot carry the header, because it has a large NID.
 func checkHeader(h *lnet.Header) error {
 	if h.Src.IsLarge() || h.Dest.IsLarge() {
 		return lnd.ErrLargeNID
