@@ -29,8 +29,9 @@ const backlog = 128
 
 var errDefunct = errors.New("the listener is about to go")
 
-// bind makes i a user of the listener for its address. It creates the listener if there is none yet. It returns
-// a *lnd.ListenError if that fails, or if the existing listener is defunct and its users have not left it yet.
+// bind makes i a user of the listener for its address. It creates the listener if the address has no other. It
+// returns a *lnd.ListenError if that fails, or if the existing listener is defunct and its users have not left
+// it yet.
 func (d *Driver) bind(i *Interface) error {
 	at := netip.AddrPortFrom(i.Address, uint16(d.config.Service))
 	d.binding.Lock()

@@ -43,7 +43,7 @@ func (i *Interface) called(c *conn) {
 }
 
 // needed reports whether queued attempts to connect to the peer are still needed: it has fewer connections than
-// conns_per_peer or, if it has none, messages wait for one. p is locked.
+// conns_per_peer or, while it has no connections, messages wait for one. p is locked.
 func (p *peer) needed() bool {
 	if up := len(p.conns) + len(p.ready); up > 0 {
 		return up < p.i.options.Load().ConnsPerPeer

@@ -14,8 +14,8 @@ import (
 // (o2iblnd 16).
 const bindPeriod = time.Second
 
-// checkLink makes the keeper check the state of the link, and look for a device if the interface has none.
-// Connections stay open.
+// checkLink makes the keeper check the state of the link. If the interface has no device, the keeper also looks
+// for one. Connections stay open.
 func (i *Interface) checkLink() { i.keeper.do(task{kind: taskLink}) }
 
 // rdmaCause returns why the RDMA device keeps the link down, and how to fix it: it does not exist, or its
@@ -65,8 +65,8 @@ func (d *Driver) isDefunct(l *listener) bool {
 	return l.defunct
 }
 
-// rebind tries to listen on a device if the interface has none, at most once in bindPeriod. If the host has no
-// such device, rebind does nothing more until checkLink is called.
+// rebind tries to listen on a device if the interface does not have one, at most once in bindPeriod. If the
+// host has no such device, rebind does nothing more until checkLink is called.
 func (i *Interface) rebind(now time.Time) {
 	i.mu.RLock()
 	bound := i.bound != nil

@@ -48,8 +48,8 @@ func (i *Interface) Register(b []byte) (memory.Registration, error) {
 	return r, nil
 }
 
-// register registers the memory with the interface's device. If the interface has none, register does nothing,
-// and registerAgain registers the memory when there is a device.
+// register registers the memory with the interface's device. If the interface has no device, register does
+// nothing, and registerAgain registers the memory later, when there is a device.
 func (r *registration) register() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

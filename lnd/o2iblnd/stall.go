@@ -21,7 +21,7 @@ import (
 // it no longer counts as stalled. It is the default of socklnd's max_reconnectms.
 const stallLapse = time.Minute
 
-// stalledSince returns since when SENDs are in flight and none has completed. It returns the zero time if no
+// stalledSince returns since when SENDs are in flight without any completing. It returns the zero time if no
 // SEND is in flight, or if that is so for less than peering.StallAfter.
 func (c *conn) stalledSince(now time.Time) time.Time {
 	c.mu.Lock()
