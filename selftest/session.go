@@ -18,7 +18,7 @@ type session struct {
 	name     message.Name
 	features message.Features
 	made     time.Time
-	refs     int
+	refs     int // references; a make-session request adds one, a remove-session request removes one
 
 	brwErrors, pingErrors atomic.Uint32
 

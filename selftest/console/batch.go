@@ -15,26 +15,27 @@ const (
 	maxTests   = 4096 // per batch
 )
 
-// batch is a set of tests that run together. Console.mu guards it.
+// batch is a set of tests that are started together. Console.mu guards it.
 type batch struct {
 	name             string
 	id               uint64
-	tests            []*test // by index - 1
+	tests            []*test // the test with index k is at k-1
 	clients, servers roster
-	told             map[*member]uint32 // number of its tests that a node has
-	unsure           map[*member]bool   // nodes that did not answer and may have one more
+	told             map[*member]uint32 // number of tests of the batch that each node has confirmed
+	unsure           map[*member]bool   // nodes that did not answer, so that they may have a test that is not in told
 
 	running bool
-	runs    int // number of runs; identifies the latest one
+	runs    int // number of runs so far; identifies the latest run
 }
 
-// roster is a list of distinct nodes.
+// roster is a list of nodes, each of which it contains once.
 type roster struct {
 	list []*member
 	in   map[*member]bool
 }
 
-// note records which of the asked nodes have a new test.
+// note records the results of adding a test to the nodes in asked. It adds these nodes to the roster. In
+// index it sets the index that the test has on each node, if that is known.
 func (r *roster) note(b *batch, index map[*member]uint32, asked []*member, came *Result) {
 	for k, m := range asked {
 		if !r.in[m] {
@@ -65,14 +66,14 @@ func (s *session) batch(name string) *batch {
 	return nil
 }
 
-// newBatch adds a batch. The caller holds c.mu.
+// newBatch adds an empty batch to the session. The caller holds c.mu.
 func (c *Console) newBatch(s *session, name string) {
 	c.batches++
 	s.batches = append(s.batches, &batch{name: name, id: c.batches, told: map[*member]uint32{}, unsure: map[*member]bool{}})
 }
 
-// AddBatch adds an empty batch. A session starts with one named "batch". Errors: EEXIST if the name is in
-// use, EINVAL if it is invalid.
+// AddBatch adds an empty batch to the session. Each session begins with a batch named "batch". AddBatch
+// returns EEXIST if the name is in use, and EINVAL if it is invalid.
 func (c *Console) AddBatch(key Key, name string) error {
 	if err := checkName("batch", name); err != nil {
 		return err
@@ -122,12 +123,12 @@ func (c *Console) Batch(key Key, name string) (i BatchInfo, err error) {
 	return i, err
 }
 
-// request returns a request about the batch. The caller holds c.mu.
+// request returns a request for operation op on the batch. The caller holds c.mu.
 func (b *batch) request(s *session, op message.BatchOp) message.BatchRequest {
 	return message.BatchRequest{Header: s.header(), Session: s.id, Batch: b.id, Op: op}
 }
 
-// legs returns legs that send the same request to all nodes.
+// legs returns the legs of a transaction that sends the same request to all nodes in list.
 func (b *batch) legs(list []*member, q message.BatchRequest) []*leg {
 	legs := make([]*leg, len(list))
 	for k, m := range list {
@@ -137,9 +138,9 @@ func (b *batch) legs(list []*member, q message.BatchRequest) []*leg {
 }
 
 // Run starts the tests of a batch on all its clients. They end when their loops are done, when Stop is
-// called, or after stopAfter if that is not 0. If the batch is already running, it is started on the
-// clients where it has ended. Without tests, no node is asked. Errors: ENOENT if there is no such batch,
-// ENETDOWN if a client is not active.
+// called, or after stopAfter if that is not 0. If the batch is already running, it is started again on those
+// clients where it has ended. If the batch has no tests, no request is sent. Run returns ENOENT if there is
+// no such batch, and ENETDOWN if a client is not active.
 func (c *Console) Run(ctx context.Context, key Key, name string, stopAfter time.Duration) (Result, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {
@@ -187,7 +188,8 @@ func (c *Console) Run(ctx context.Context, key Key, name string, stopAfter time.
 	return r, stopped(x.ctx)
 }
 
-// stopLater stops a run after a time, unless it has ended before.
+// stopLater stops the given run of a batch after the given time, unless the run or the session has ended
+// before.
 func (c *Console) stopLater(s *session, b *batch, run int, after time.Duration) {
 	t := time.NewTimer(after)
 	defer t.Stop()
@@ -210,8 +212,8 @@ func (c *Console) stopLater(s *session, b *batch, run int, after time.Duration) 
 	}
 }
 
-// Stop ends the tests of a batch on all its clients, after their current RPCs or, with force, at once.
-// Use Query to find out when they have ended. It returns ENOENT if there is no such batch.
+// Stop ends the tests of a batch on all its clients. They end after their current RPCs or, with force, abort
+// these. Use Query to find out when they have ended. Stop returns ENOENT if there is no such batch.
 func (c *Console) Stop(ctx context.Context, key Key, name string, force bool) (Result, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {
@@ -237,7 +239,7 @@ func (c *Console) stop(ctx context.Context, s *session, b *batch, force bool) Re
 	legs := b.legs(b.clients.list, q)
 	for _, l := range legs {
 		if l.member.state == Down {
-			l.limit = minLimit // it has not answered before
+			l.limit = minLimit // the node has not answered the previous request, so do not wait long
 		}
 	}
 	c.mu.Unlock()
@@ -255,17 +257,17 @@ func (c *Console) stop(ctx context.Context, s *session, b *batch, force bool) Re
 
 // QueryOptions are the options of Query.
 type QueryOptions struct {
-	// Test is the index of a test, from 1. 0 means the batch as a whole.
+	// Test is the index of the test to query, from 1. 0 means the batch as a whole.
 	Test int `json:"test"`
-	// Servers asks the servers instead of the clients. Servers are always idle: only clients know about
-	// running tests.
+	// Servers means that the servers are queried instead of the clients. Servers always report that nothing
+	// is running, because only clients know about running tests.
 	Servers bool `json:"servers"`
-	// Timeout is how long nodes may take, at least 3 s. 0 means 30 s.
+	// Timeout is the time that nodes have to answer, at least 3 s. 0 means 30 s.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// Query asks the nodes of a batch whether it is running. It returns ENOENT if there is no such batch or
-// test.
+// Query queries the nodes of a batch whether the batch, or one of its tests, is running. It returns ENOENT if
+// there is no such batch or test.
 func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOptions) (QueryResult, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {
@@ -303,7 +305,7 @@ func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOption
 	}
 	if o.Test == 0 && !o.Servers && r.Idle == len(legs) {
 		c.mu.Lock()
-		if b.runs == runs { // otherwise another run has begun meanwhile
+		if b.runs == runs { // otherwise another run has begun during the query
 			b.running = false
 		}
 		c.mu.Unlock()
@@ -311,7 +313,8 @@ func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOption
 	return r, stopped(x.ctx)
 }
 
-// queries returns legs that ask about the batch or one of its tests. The caller holds c.mu.
+// queries returns the legs of a transaction that queries the batch or one of its tests. The caller holds
+// c.mu.
 func (b *batch) queries(s *session, o QueryOptions) []*leg {
 	q := b.request(s, message.BatchQuery)
 	if o.Test == 0 {
@@ -329,7 +332,7 @@ func (b *batch) queries(s *session, o QueryOptions) []*leg {
 	for k, m := range list {
 		own := q
 		if own.Test = index[m]; own.Test == 0 {
-			own.Test = math.MaxUint32 // ENOENT: the node has no such test
+			own.Test = math.MaxUint32 // the node does not have the test, and answers ENOENT
 		}
 		legs[k] = &leg{member: m, request: &own, reply: new(message.BatchReply)}
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/lnetd/lnetd/selftest/rpc"
 )
 
-// Config configures a Console. The zero value means the defaults.
+// Config holds the parameters of a Console. The zero value means the defaults.
 type Config struct {
-	// Latencies returns the RPC times of a node's clients since their tests were added, or false if they
-	// are unknown. The protocol cannot ask for them. If it is nil, only those of the console's own node
-	// are known.
+	// Latencies returns the RPC durations of the client tests of a node since they were added, or false if
+	// they are unknown. Consoles need it because the protocol does not transfer durations. If it is nil, only
+	// the durations of the console's own node are known.
 	Latencies func(nid lnet.NID) (latency.Histogram, bool)
 	// Wall is the wall clock, used for session stamps. If it is nil, time.Now is used.
 	Wall func() time.Time
@@ -27,12 +27,12 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Key identifies a session in commands: LST_SESSION. 0 means none.
+// Key identifies a session in commands. lst takes it from LST_SESSION. 0 means no key.
 type Key int64
 
-// Console is the console of one node. All methods are safe for concurrent use. Commands that change the
-// session wait for each other. When the context of a command is canceled, the command aborts its RPCs and
-// returns the cause.
+// Console is the console of one node. All methods are safe for concurrent use. Only one command at a time
+// changes the session; others wait. When the context of a command is canceled, the command aborts its RPCs
+// and returns the cause.
 type Console struct {
 	Config
 
@@ -40,7 +40,7 @@ type Console struct {
 	agent  *selftest.Agent
 	client *rpc.Client
 
-	ctx    context.Context // of sessions; canceled when Close gives up
+	ctx    context.Context // parent of the contexts of sessions; Close cancels it
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
@@ -51,8 +51,8 @@ type Console struct {
 	stamp   int64    // of the last session
 }
 
-// New returns the console of a node with an agent. The console answers the JOIN requests that the agent
-// receives. Close it before the agent.
+// New returns the console of a node on which agent a is enabled. The console answers the JOIN requests that
+// the agent receives. Close the console before the agent.
 func New(n *node.Node, a *selftest.Agent, c Config) *Console {
 	if c.Wall == nil {
 		c.Wall = time.Now
@@ -69,8 +69,9 @@ func New(n *node.Node, a *selftest.Agent, c Config) *Console {
 	return o
 }
 
-// Close ends the session on its nodes, including all commands, and waits for that. If ctx is done before,
-// Close returns its cause, and nodes that have not answered are not asked again. It may be called again.
+// Close ends the session on its nodes, including all commands, and waits until it has ended. If ctx is done
+// before that, Close returns its cause, and no more requests are sent to nodes that have not answered. Close
+// may be called again.
 func (c *Console) Close(ctx context.Context) error {
 	c.agent.SetJoin(nil)
 	c.mu.Lock()
@@ -93,7 +94,7 @@ func (c *Console) Close(ctx context.Context) error {
 	return err
 }
 
-// own returns the latencies of this node's clients.
+// own is the default of Config.Latencies. It returns false if nid does not belong to this node.
 func (c *Console) own(nid lnet.NID) (h latency.Histogram, ok bool) {
 	mine := false
 	for _, i := range c.node.NIs() {
@@ -116,7 +117,7 @@ func (c *Console) own(nid lnet.NID) (h latency.Histogram, ok bool) {
 	return h, true
 }
 
-// name returns the NID that identifies this console's sessions.
+// name returns the NID of this node that is part of the console's session IDs.
 func (c *Console) name() (message.NID4, error) {
 	for _, i := range c.node.NIs() {
 		if n, ok := message.NID4Of(i.NID); ok && !i.NID.IsLoopback() {
@@ -131,13 +132,14 @@ type command struct {
 	*session
 	ctx     context.Context // done when the caller's context or the session ends
 	console *Console
-	release func()
-	holds   bool // holds the slot
-	paused  bool // the session may end before the command
+	release func() // releases ctx
+	holds   bool   // the command holds the session's slot
+	paused  bool   // pause was called: the session may end before the command
 }
 
-// begin begins a command. The session exists until end is called. If the session is ended meanwhile, ctx
-// is canceled.
+// begin begins a command of the session with this key. The session is not removed until command.end is
+// called. If the session is to end before that, the command's ctx is canceled. begin returns an error if
+// there is no such session.
 func (c *Console) begin(ctx context.Context, key Key) (*command, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +163,8 @@ func (c *Console) begin(ctx context.Context, key Key) (*command, error) {
 	}}, nil
 }
 
-// change begins a command that changes the session. It waits for other such commands.
+// change is like begin, but for a command that changes the session. It waits until no other such command is
+// running.
 func (c *Console) change(ctx context.Context, key Key) (*command, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {
@@ -172,14 +175,14 @@ func (c *Console) change(ctx context.Context, key Key) (*command, error) {
 		x.holds = true
 	case <-x.ctx.Done():
 	}
-	if err := stopped(x.ctx); err != nil { // both may have been ready
+	if err := stopped(x.ctx); err != nil { // check again, because select may have chosen the slot although ctx is done
 		x.end()
 		return nil, err
 	}
 	return x, nil
 }
 
-// end ends the command.
+// end ends the command and releases the slot if the command holds it.
 func (x *command) end() {
 	x.release()
 	if x.holds {
@@ -201,7 +204,8 @@ func (x *command) pause() {
 	x.work.Done()
 }
 
-// resume undoes pause. If it returns an error, the session is ending and the command must end.
+// resume reverts pause. If it returns an error, the session is ending, and the command must end without
+// accessing the session.
 func (x *command) resume() error {
 	x.console.mu.Lock()
 	defer x.console.mu.Unlock()
@@ -213,7 +217,7 @@ func (x *command) resume() error {
 	return nil
 }
 
-// view calls f with the session's state. It sends no RPCs.
+// view calls f with the session that has this key. It holds c.mu during the call, and sends no RPCs.
 func (c *Console) view(key Key, f func(s *session) error) error {
 	x, err := c.begin(context.Background(), key)
 	if err != nil {

@@ -15,13 +15,13 @@ func refuse(errno syscall.Errno, what, name, format string, args ...any) *Error 
 func notFound(what, name string) *Error { return &Error{Errno: syscall.ENOENT, What: what, Name: name} }
 
 var (
-	// errEnding is the error of commands whose session ends.
+	// errEnding is returned by a command whose session is ending.
 	errEnding = &Error{Errno: syscall.ESHUTDOWN, What: "session", Reason: "the session is ending"}
 	errNone   = &Error{Errno: syscall.ESRCH, What: "session", Reason: "there is none"}
 	errClosed = &Error{Errno: syscall.ESHUTDOWN, What: "console", Reason: "the console was closed"}
 )
 
-// stopped returns the cause if ctx is done, and nil otherwise.
+// stopped returns the cause of ctx's end if ctx is done, and nil otherwise.
 func stopped(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -29,7 +29,7 @@ func stopped(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// maxName is the number of bytes of a name that the protocol carries.
+// maxName is the maximum length of a name in the protocol, in bytes.
 const maxName = 31
 
 func checkName(what, name string) error {
@@ -39,7 +39,7 @@ func checkName(what, name string) error {
 	case len(name) > maxName:
 		return refuse(syscall.EINVAL, what, name, "name of %d bytes, %d at most", len(name), maxName)
 	}
-	// Names are shown on terminals, including those of processes that join.
+	// Names are printed on terminals, also those that other processes choose when they join.
 	if message.NameOf(name).Printable() != name {
 		return refuse(syscall.EINVAL, what, name, "the name contains unprintable characters")
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// maxGroups limits the groups of a session, including those created by joining processes.
+// maxGroups is the maximum number of groups of a session, including those created by joining processes.
 const maxGroups = 4096
 
 // group is a list of nodes. Console.mu guards it.
 type group struct {
 	name    string
 	members []*member
-	tests   int  // tests that use it; if not 0, it must not change
-	joined  bool // created by a process that joined
+	tests   int  // number of tests that use the group; if not 0, the group must not change
+	joined  bool // a joining process has created the group
 }
 
 func (s *session) group(name string) *group {
@@ -50,8 +50,9 @@ func (g *group) add(m *member) {
 	m.groups++
 }
 
-// leaveGroup removes nodes from a group, and the group from the session if it becomes empty. It returns
-// the nodes that are in no other group. The caller must remove the session from them.
+// leaveGroup removes nodes from group g, and g from the session if it becomes empty. It returns the nodes
+// that are in no other group, which it removes from the session's list. The caller must end the session on
+// these nodes. The caller holds Console.mu.
 func (s *session) leaveGroup(g *group, leaving []*member) (gone []*member) {
 	out := make(map[*member]bool, len(leaving))
 	for _, m := range leaving {
@@ -62,7 +63,7 @@ func (s *session) leaveGroup(g *group, leaving []*member) (gone []*member) {
 		}
 	}
 	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return out[m] })
-	// A goroutine that ends the session may be using the old slice, so make a new one.
+	// A goroutine that ends the session may be using the old slice, so create a new one.
 	members := make([]*member, 0, len(s.members)-len(gone))
 	for _, m := range s.members {
 		if m.groups > 0 {
@@ -76,9 +77,10 @@ func (s *session) leaveGroup(g *group, leaving []*member) (gone []*member) {
 	return gone
 }
 
-// AddGroup creates a group of the nodes in lists of NIDs, and makes them join the session (selftest 7.4).
-// If none joins, the group is deleted again. Errors: EEXIST if the group exists; EINVAL if the name is
-// invalid or there are no lists; EPROTO if nodes have other features than the session and were excluded.
+// AddGroup creates a group of the nodes in lists of NIDs, and makes them join the session (selftest 7.4). If
+// no node joins, the group is deleted again. AddGroup returns EEXIST if the group exists; EINVAL if the name
+// is invalid or there are no lists; and EPROTO if nodes were excluded because they have other features than
+// the session.
 func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []string) (GroupAddition, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {
@@ -109,7 +111,8 @@ func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []st
 	return a.GroupAddition, mismatch
 }
 
-// addition is a group that is being created. Slices per list have the order of Lists.
+// addition is a group that is being created. ids and asked have an element for each list, in the order of
+// Lists.
 type addition struct {
 	GroupAddition
 	name  string
@@ -117,10 +120,10 @@ type addition struct {
 	total int                // number of ids
 	group *group
 	fresh []*member // members that are new in the session
-	asked [][]int   // per list, indices into fresh
+	asked [][]int   // for each list, the indices in fresh of its members
 }
 
-// newAddition parses lists of NIDs. The Error field of an invalid list is set.
+// newAddition parses lists of NIDs. If a list is invalid, it sets the Error field of the list's Addition.
 func newAddition(name string, lists []string) (*addition, error) {
 	if err := checkName("group", name); err != nil {
 		return nil, err
@@ -142,7 +145,7 @@ func newAddition(name string, lists []string) (*addition, error) {
 	return a, nil
 }
 
-// enter adds the group and its new nodes to the session. The caller holds Console.mu.
+// enter adds the group, and its nodes that are new, to the session. The caller holds Console.mu.
 func (a *addition) enter(s *session) error {
 	if s.group(a.name) != nil {
 		return &Error{Errno: syscall.EEXIST, What: "group", Name: a.name}
@@ -169,7 +172,7 @@ func (a *addition) enter(s *session) error {
 	return nil
 }
 
-// note sets the result of each list. made holds the results of the fresh nodes. The caller holds
+// note sets the result of each list. made contains the results of the nodes in fresh. The caller holds
 // Console.mu.
 func (a *addition) note(s *session, made []NodeResult) {
 	for k := range a.Lists {
@@ -186,8 +189,8 @@ func (a *addition) note(s *session, made []NodeResult) {
 	}
 }
 
-// dropUnlessActive deletes the group again if it has no active node. It returns the nodes that are
-// in no other group; the caller must remove the session from them. The caller holds Console.mu.
+// dropUnlessActive deletes the group again if none of its nodes is active. It returns the nodes that are in
+// no other group. The caller must end the session on these nodes. The caller holds Console.mu.
 func (a *addition) dropUnlessActive(s *session) (gone []*member) {
 	g := a.group
 	a.Deleted = !slices.ContainsFunc(g.members, func(m *member) bool { return m.state == Active })
@@ -197,14 +200,14 @@ func (a *addition) dropUnlessActive(s *session) (gone []*member) {
 	return s.leaveGroup(g, slices.Clone(g.members))
 }
 
-// removal returns the context for removing the session from nodes. It is neither the caller's context,
-// since the caller may have canceled, nor that of the session, whose end does not include these nodes any
-// more.
+// removal returns the context for requests that end the session on nodes that the command removes. It is not
+// the context of the command, because its caller may have canceled that. It is not that of the session
+// either, because these nodes are no longer in the session when that ends.
 func (x *command) removal() context.Context { return x.console.ctx }
 
-// makeSessions makes nodes join the session. The first node that answers decides on the session's
-// features (selftest 7.4). compatible reports whether the session lost features by that. mismatch
-// (EPROTO) is set if nodes have other features than the session.
+// makeSessions makes nodes join the session. The first node that answers determines the session's features
+// (selftest 7.4). compatible reports whether the session lost features by this. mismatch (EPROTO) is set if
+// nodes were excluded because they have other features than the session.
 func (c *Console) makeSessions(x *command, members []*member) (r Result, compatible bool, mismatch error) {
 	s := x.session
 	legs := make([]*leg, len(members))
@@ -262,14 +265,14 @@ func (c *Console) makeSessions(x *command, members []*member) (r Result, compati
 	return r, compatible, mismatch
 }
 
-// unreached reports whether an RPC failed because there was no path to its node. Then the node has not
+// unreached reports whether an RPC failed because there was no path to the node, so that the node has not
 // received the request.
 func unreached(e syscall.Errno) bool {
 	return e == syscall.EHOSTUNREACH || e == syscall.ENETUNREACH || e == syscall.ECONNREFUSED
 }
 
-// DeleteGroup deletes a group. Nodes that are not in any other group leave the session. Errors: ENOENT if
-// there is no such group, EBUSY if a test uses it.
+// DeleteGroup deletes a group. Nodes that are not in any other group leave the session. It returns ENOENT if
+// there is no such group, and EBUSY if a test uses it.
 func (c *Console) DeleteGroup(ctx context.Context, key Key, name string) (Result, error) {
 	g, err := c.changeGroup(ctx, key, name, func(*member) bool { return true })
 	return g.Result, err

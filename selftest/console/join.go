@@ -7,12 +7,12 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// joinTimeout is the assumed session timeout of nodes that have joined. It is the default of nodes, which
-// are not asked.
+// joinTimeout is the session timeout that a joined node is assumed to have. It is the default of nodes; the
+// console does not know the actual value.
 const joinTimeout = 100 * time.Second
 
-// Limits for processes that join, so that there is room for the groups of users. Any process may join,
-// under any PID, and each is kept alive.
+// Limits for processes that join, so that there is room for the groups of commands. Any process may join,
+// under any PID, and the console keeps the session alive on each.
 const (
 	maxJoinedGroups = 256
 	maxJoinedNodes  = 1024
@@ -28,7 +28,7 @@ func (s *session) joinedGroups() (n int) {
 	return n
 }
 
-// joinedNodes returns the number of nodes that joined by themselves. The caller holds Console.mu.
+// joinedNodes returns the number of nodes that have joined by a JOIN request. The caller holds Console.mu.
 func (s *session) joinedNodes() (n int) {
 	for _, m := range s.members {
 		if m.joined {
@@ -38,7 +38,7 @@ func (s *session) joinedNodes() (n int) {
 	return n
 }
 
-// join answers a JOIN request (selftest 7.9).
+// join handles a JOIN request of a process and returns the reply (selftest 7.9).
 func (c *Console) join(from lnet.ProcessID, q *message.JoinRequest) message.JoinReply {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,14 +7,14 @@ import (
 )
 
 // keepInterval is the interval of keep-alive checks (selftest 7.7). It is shorter if a node has a short
-// session timeout.
+// session timeout; see keepOn.
 const keepInterval = 8 * time.Second
 
-// keepPatience is the minimum time to wait for nodes.
+// keepPatience is the minimum time to wait for replies to keep-alive requests.
 const keepPatience = time.Second
 
-// keep keeps the session alive on its nodes, and ends it if no command has come for too long. It returns
-// when the session ends.
+// keep keeps the session alive on its nodes, and ends it if no command has arrived for the session's timeout.
+// It returns when the session ends.
 func (c *Console) keep(s *session) {
 	defer s.look.Stop()
 	for {
@@ -29,7 +29,8 @@ func (c *Console) keep(s *session) {
 	}
 }
 
-// ask sends keep-alive requests to nodes. Nodes that do not answer do not delay the next round.
+// ask sends keep-alive requests and waits for the replies. It runs in a goroutine of its own, so that nodes
+// that do not answer do not delay the next round.
 func (c *Console) ask(s *session, patience time.Duration, legs []*leg) {
 	c.transact(s.ctx, s, patience, legs, nil)
 	c.mu.Lock()
@@ -40,8 +41,8 @@ func (c *Console) ask(s *session, patience time.Duration, legs []*leg) {
 	s.work.Done()
 }
 
-// keepOn shortens the interval so that a node with this session timeout is asked after half of it and
-// before three quarters of it. The caller holds c.mu.
+// keepOn shortens the interval of checks so that a node with this session timeout gets a keep-alive request
+// after half of the timeout and before three quarters of it. The caller holds c.mu.
 func (s *session) keepOn(timeout time.Duration) {
 	if d := timeout / 4; timeout > 0 && d < s.every {
 		s.every = d
@@ -49,8 +50,8 @@ func (s *session) keepOn(timeout time.Duration) {
 	}
 }
 
-// stale returns the keep-alive requests that are due, and how long to wait for the answers. If there are
-// any, the session exists until s.work.Done is called.
+// stale returns the legs of the keep-alive requests that are due, and how long to wait for replies. If there
+// are any, the session is not removed until s.work.Done is called.
 func (c *Console) stale(s *session) (legs []*leg, patience time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +78,8 @@ func (c *Console) stale(s *session) (legs []*leg, patience time.Duration) {
 	return legs, max(s.every, keepPatience)
 }
 
-// debug returns a leg that asks a node about its session. The caller holds c.mu.
+// debug returns a leg that sends a debug request to a node, which returns the node's session. The caller
+// holds c.mu.
 func (c *Console) debug(s *session, m *member) *leg {
 	return &leg{
 		member: m, reply: new(message.DebugReply),

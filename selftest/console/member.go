@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// membersOf describes nodes. The caller holds Console.mu.
+// membersOf returns the IDs and states of nodes. The caller holds Console.mu.
 func membersOf(list []*member) Members {
 	m := Members{Nodes: make([]NodeInfo, 0, len(list))}
 	for _, v := range list {
@@ -19,31 +19,33 @@ func membersOf(list []*member) Members {
 	return m
 }
 
-// member is a node of the session. Its groups share it. Console.mu guards it.
+// member is a node of the session. All groups that contain the node refer to the same member. Console.mu
+// guards it.
 type member struct {
 	id       lnet.ProcessID
 	state    State
 	groups   int              // number of groups that contain it
-	timeout  time.Duration    // of the session on the node; 0: no timeout
-	features message.Features // of the session on the node
+	timeout  time.Duration    // session timeout of the node; 0 means no timeout
+	features message.Features // features of the session on the node
 	contact  time.Time        // time of the last answer
-	joined   bool             // it joined by itself
-	asked    bool             // a keep-alive request is unanswered
-	// makes is how often the session may have been made on the node. Nodes count references, so it must
-	// be removed as often.
+	joined   bool             // the node has joined by a JOIN request
+	asked    bool             // a keep-alive request to the node is unanswered
+	// makes is the number of references to the session that the node may have. Each make-session request adds
+	// one. To end the session on the node, all must be removed.
 	makes int
 }
 
-// destination returns the node as a destination of a client's test.
+// destination returns the node in the form of the destination of a client test.
 func (m *member) destination() message.Destination {
-	n, _ := message.NID4Of(m.id.NID) // cannot fail: the NID was parsed as one
+	n, _ := message.NID4Of(m.id.NID) // cannot fail, because only such NIDs become members
 	return message.Destination{NID: n, PID: m.id.PID}
 }
 
-// maxNodes limits the nodes of a session and of a list of NIDs.
+// maxNodes is the maximum number of nodes of a session, and of a list of NIDs.
 const maxNodes = 16384
 
-// maxRows limits the nodes in all targets of one command. A node in several targets counts several times.
+// maxRows is the maximum number of nodes in all targets of one command. A node in several targets counts
+// several times.
 const maxRows = 4 * maxNodes
 
 // tooMany returns the error for a command that names more than maxRows nodes.
@@ -51,8 +53,8 @@ func tooMany(what, name string) *Error {
 	return refuse(syscall.ENOMEM, what, name, "more than %d nodes are given at once", maxRows)
 }
 
-// parseIDs parses NIDs in the syntax of lst: "10.0.0.[1-4]@tcp,10.0.1.1@tcp", with or without a PID
-// before the first. Each node is returned once.
+// parseIDs parses a list of NIDs in the syntax of lst: "10.0.0.[1-4]@tcp,10.0.1.1@tcp", where PID 12345 and a
+// hyphen may precede the first NID. It returns each node once.
 func parseIDs(text string) ([]lnet.ProcessID, *Error) {
 	fail := func(format string, args ...any) ([]lnet.ProcessID, *Error) {
 		return nil, refuse(syscall.EINVAL, "nodes", text, format, args...)

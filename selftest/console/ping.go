@@ -8,13 +8,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Target selects the nodes to ask. Exactly one of these must be set: the session's nodes, a group, a
-// batch (its clients or its servers), or lists of NIDs, which need not be in the session.
+// Target selects the nodes of a command. Exactly one of these must be set: Session (all nodes of the
+// session), Group, Batch (its clients or, with Servers, its servers), or Nodes (lists of NIDs, which need not
+// be in the session).
 type Target struct {
 	Session bool     `json:"session,omitempty"`
 	Group   string   `json:"group,omitempty"`
 	Batch   string   `json:"batch,omitempty"`
-	Servers bool     `json:"servers,omitempty"` // of the batch
+	Servers bool     `json:"servers,omitempty"` // servers of the batch instead of clients
 	Nodes   []string `json:"nodes,omitempty"`   // lists of NIDs
 }
 
@@ -69,8 +70,8 @@ func (s *session) find(t *Target) ([]*member, error) {
 	return list, nil
 }
 
-// byIDs returns the nodes in a list of NIDs, with temporary members for nodes that are not in the
-// session. The caller holds c.mu.
+// byIDs returns the nodes in a list of NIDs. For nodes that are not in the session it creates members that
+// are not added to the session. The caller holds c.mu.
 func (s *session) byIDs(text string) ([]*member, error) {
 	ids, err := parseIDs(text)
 	if err != nil {
@@ -87,9 +88,10 @@ func (s *session) byIDs(text string) ([]*member, error) {
 	return list, nil
 }
 
-// Ping asks nodes which session they are in, and waits up to timeout: 3 to 30 s, where 0 means 30 s. Each
-// row has a state and, if the node is active or busy, the console and the name of its session. Errors:
-// EINVAL if the target is invalid, ENOENT if there is no such group or batch.
+// Ping asks nodes which session they are in, and waits up to timeout for their replies: 3 to 30 s, where 0
+// means 30 s. Each row of the result has the state of a node and, if it is active or busy, the console and
+// the name of its session. Ping returns EINVAL if the target is invalid, and ENOENT if there is no such group
+// or batch.
 func (c *Console) Ping(ctx context.Context, key Key, t Target, timeout time.Duration) (Result, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {

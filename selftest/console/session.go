@@ -11,16 +11,17 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// defaultTimeout is how long a session exists without a command (selftest 7.7).
+// defaultTimeout is the time after which a session ends if no command arrives (selftest 7.7).
 const defaultTimeout = 300 * time.Second
 
 // SessionOptions are the options of NewSession.
 type SessionOptions struct {
-	Key  Key    `json:"key"` // 0: chosen by NewSession
+	Key  Key    `json:"key"` // 0 means that NewSession chooses a key
 	Name string `json:"name"`
-	// Timeout is how long the session exists without a command. 0 or less means 300 s.
+	// Timeout is the time after which the session ends if no command arrives. 0 or less means 300 s.
 	Timeout time.Duration `json:"timeout"`
-	// Force ends the current session of this console and takes nodes from other consoles.
+	// Force means that NewSession ends the current session of this console, and that nodes that join leave
+	// the sessions of other consoles.
 	Force bool `json:"force"`
 	// Features are the features to request from nodes (LST_FEATURES). nil means all.
 	Features *uint32 `json:"features,omitempty"`
@@ -38,7 +39,7 @@ type SessionInfo struct {
 	Nodes    int           `json:"nodes"`
 }
 
-// session is the state of a session. Console.mu guards everything that changes.
+// session is the console's session. Console.mu guards everything that changes.
 type session struct {
 	id      message.SessionID
 	name    message.Name
@@ -48,18 +49,18 @@ type session struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	slot   chan struct{}  // held by commands that change the session
-	work   sync.WaitGroup // commands, keep-alives, runs; none begins while ending is set
+	slot   chan struct{}  // holds an element while a command that changes the session is running
+	work   sync.WaitGroup // commands, keep-alive rounds and runs with a time limit; none is added while ending is set
 	ended  chan struct{}  // closed when the session has ended
 
 	ending   bool
-	commands int           // number of commands being executed
-	last     time.Time     // when a command began or ended last
+	commands int           // number of commands that are running
+	last     time.Time     // when a command last began or ended
 	every    time.Duration // interval of keep-alive checks
-	look     *time.Timer   // fires at the next check
+	look     *time.Timer   // triggers the next keep-alive check
 
 	features message.Features
-	decided  bool // a node has decided on the features
+	decided  bool // a node has determined the features
 	members  []*member
 	byID     map[lnet.ProcessID]*member
 	groups   []*group
@@ -74,8 +75,8 @@ func (s *session) enter() {
 
 func (s *session) header() message.Header { return message.NewHeader(s.features) }
 
-// NewSession begins a session. Errors: EEXIST if a session exists and Force is not set, EPROTO if features
-// are unknown, EINVAL if the name is invalid.
+// NewSession begins a session. It returns EEXIST if a session exists and Force is not set, EPROTO if features
+// are unknown, and EINVAL if the name is invalid.
 func (c *Console) NewSession(ctx context.Context, o SessionOptions) (SessionInfo, error) {
 	if err := checkName("session", o.Name); err != nil {
 		return SessionInfo{}, err
@@ -110,7 +111,8 @@ func (c *Console) NewSession(ctx context.Context, o SessionOptions) (SessionInfo
 	}
 }
 
-// found creates a session, or returns the session that must end before.
+// found creates a session. If the current session must end first, it begins to end it and returns it; the
+// caller must wait for its end and call found again.
 func (c *Console) found(o SessionOptions, f message.Features, nid message.NID4) (SessionInfo, *session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +126,8 @@ func (c *Console) found(o SessionOptions, f message.Features, nid message.NID4) 
 	default:
 		return SessionInfo{}, nil, &Error{Errno: syscall.EEXIST, What: "session", Name: old.name.String()}
 	}
-	// Kernels count from their boot. This is as good, and also differs after a reboot.
+	// Kernels use the time since their boot as the stamp. The wall clock serves as well, and also differs
+	// after a reboot.
 	c.stamp = max(c.stamp+1, c.Wall().UnixMilli())
 	s := &session{
 		id: message.SessionID{NID: nid, Stamp: c.stamp}, name: message.NameOf(o.Name), key: o.Key,
@@ -148,8 +151,8 @@ func (s *session) info() SessionInfo {
 	}
 }
 
-// ShowSession describes the session, regardless of its key. It does not keep the session alive. It
-// returns ESRCH if no session exists.
+// ShowSession describes the session, whatever its key is. It does not count as a command that keeps the
+// session alive. It returns ESRCH if no session exists.
 func (c *Console) ShowSession() (SessionInfo, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,8 +166,9 @@ func (c *Console) ShowSession() (SessionInfo, error) {
 	}
 }
 
-// EndSession ends the session: first its running commands, then the session on its nodes. If ctx is
-// canceled, the session still ends in the background.
+// EndSession ends the session: first its running commands, then the session on its nodes. It waits until all
+// that has ended. If ctx is done before, EndSession returns its cause, and the session ends in the
+// background.
 func (c *Console) EndSession(ctx context.Context, key Key) error {
 	x, err := c.begin(ctx, key)
 	if err != nil {
@@ -182,8 +186,8 @@ func (c *Console) EndSession(ctx context.Context, key Key) error {
 	}
 }
 
-// endLocked starts to end a session, unless it is ending already. s.ended is closed when the session has
-// ended.
+// endLocked begins to end a session, unless that has begun already. s.ended is closed when the session has
+// ended. The caller holds c.mu.
 func (c *Console) endLocked(s *session) {
 	if s.ending {
 		return
@@ -204,9 +208,9 @@ func (c *Console) endLocked(s *session) {
 	})
 }
 
-// remove removes the session from nodes, as often as it may have been made there, because nodes count
-// references. Nodes that are not known to be in the session have less time to answer. The result has a
-// row for each node that was asked.
+// remove ends the session on nodes. It sends remove-session requests to each node until the node has no
+// reference to the session any more. Nodes that are not known to be in the session have less time to answer.
+// The result has a row for each node to which a request was sent.
 func (c *Console) remove(ctx context.Context, s *session, members []*member) Result {
 	all := Result{Nodes: []NodeResult{}}
 	row := map[*member]int{}
@@ -244,7 +248,7 @@ func (c *Console) remove(ctx context.Context, s *session, members []*member) Res
 				all.Nodes = append(all.Nodes, n)
 			}
 			if n.RPC == 0 && n.State == Active {
-				members = append(members, m) // another reference
+				members = append(members, m) // the node has another reference
 			} else {
 				c.mu.Lock()
 				m.makes = 0

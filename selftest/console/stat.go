@@ -9,8 +9,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Stat reads the counters of groups or of nodes in lists of NIDs. It waits up to timeout: 3 to 30 s,
-// where 0 means 30 s. It returns ENOENT if a target is neither a group nor a list of NIDs.
+// Stat reads the counters of nodes. Each target is the name of a group or a list of NIDs. Stat waits up to
+// timeout for the replies: 3 to 30 s, where 0 means 30 s. It returns ENOENT if a target is neither a group
+// nor a list of NIDs.
 func (c *Console) Stat(ctx context.Context, key Key, targets []string, timeout time.Duration) (Sample, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {
@@ -80,7 +81,7 @@ func (c *Console) stat(x *command, targets []string, timeout time.Duration) (Sam
 	return s, stopped(x.ctx)
 }
 
-// target returns the nodes of a group or of a list of NIDs. The caller holds c.mu.
+// target returns the nodes of the group with this name, or those in the list of NIDs. The caller holds c.mu.
 func (s *session) target(name string) ([]*member, error) {
 	if g := s.group(name); g != nil {
 		return g.members, nil
@@ -95,19 +96,19 @@ func (s *session) target(name string) ([]*member, error) {
 // WatchOptions are the options of Watch.
 type WatchOptions struct {
 	Targets []string      `json:"targets"` // as in Stat
-	Delay   time.Duration `json:"delay"`   // between samples, at least 1 s
-	Timeout time.Duration `json:"timeout"` // of each sample, as in Stat
-	Count   int           `json:"count"`   // number of intervals; negative: until ctx is done
+	Delay   time.Duration `json:"delay"`   // interval between samples, at least 1 s
+	Timeout time.Duration `json:"timeout"` // for the replies of each sample, as in Stat
+	Count   int           `json:"count"`   // number of intervals; a negative number means until ctx is done
 }
 
-// minDelay limits the load that a watch causes.
+// minDelay is the minimum interval between samples. It limits the load that a watch causes.
 const minDelay = time.Second
 
-// Watch takes a sample every Delay and calls see with the changes since the previous sample, Count times.
-// see runs in the caller's goroutine; if it returns an error, the watch ends with it. Other errors are
-// those of Stat, ErrGroupChanged, the cause of ctx, and ESHUTDOWN if the session has ended. A watched
-// session does not expire. The end of the session does not wait for see, which may therefore block, or
-// end the session itself.
+// Watch takes a sample every Delay and calls see with the changes since the previous sample, Count times. see
+// runs in the caller's goroutine. If see returns an error, Watch returns it. Other errors are those of Stat,
+// ErrGroupChanged, the cause of ctx, and ESHUTDOWN if the session has ended. The session does not expire
+// during a watch. see may block, and may end the session itself, because the end of the session does not wait
+// for it.
 func (c *Console) Watch(ctx context.Context, key Key, o WatchOptions, see func([]Interval) error) error {
 	x, err := c.begin(ctx, key)
 	if err != nil {

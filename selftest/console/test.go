@@ -13,13 +13,14 @@ import (
 type test struct {
 	Test
 	from, to *group
-	// clientIndex and serverIndex map a node to the index of this test among the tests of the batch that
-	// the node has. Queries use that index. It is 0 if the node does not have the test, or if the index
-	// is unknown.
+	// clientIndex and serverIndex contain, for each node, the index that this test has on the node. It can
+	// differ from the index in the batch, because a node has only the tests that concern it. Queries contain
+	// it. It is 0 if the node does not have the test, or if the index is unknown.
 	clientIndex, serverIndex map[*member]uint32
 }
 
-// checkTest validates what does not depend on the session.
+// checkTest validates the parameters of a test that do not depend on the session, and sets t.Kind to lower
+// case.
 func checkTest(t *Test) error {
 	fail := func(format string, args ...any) error {
 		return refuse(syscall.EINVAL, "test", string(t.Kind), format, args...)
@@ -71,7 +72,8 @@ func checkMode(b *BRW) (message.Check, bool) {
 	return 0, false
 }
 
-// testRequest returns the request to a server. Requests to clients have more fields.
+// testRequest returns the request that adds test t to a server. The caller sets the additional fields for
+// clients.
 func (s *session) testRequest(t *Test, batch uint64) message.TestRequest {
 	q := message.TestRequest{
 		Header: s.header(), Session: s.id, Batch: batch, Tests: message.ServicePing,
@@ -94,10 +96,11 @@ func (s *session) testRequest(t *Test, batch uint64) message.TestRequest {
 	return q
 }
 
-// AddTest adds a test to a batch, first on the servers, then on the clients (selftest 7.5). From then on,
-// its groups cannot change. If nodes fail, the test still exists under its index, and the result has
-// their errors. Errors: ENOENT if there is no such batch or group; EINVAL if a parameter is invalid or a
-// group has no active nodes; EBUSY if the batch is running; ENETDOWN if a node is not active.
+// AddTest adds a test to a batch, first on the servers, then on the clients (selftest 7.5). After that the
+// nodes of its groups cannot change. If nodes fail, the test still exists under its index, and the result
+// contains the errors. AddTest returns ENOENT if there is no such batch or group; EINVAL if a parameter is
+// invalid or a group has no active nodes; EBUSY if the batch is running; and ENETDOWN if a node is not
+// active.
 func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, error) {
 	if err := checkTest(&t); err != nil {
 		return TestAddition{}, err
@@ -121,7 +124,7 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 	base := s.testRequest(&t, b.id)
 	c.mu.Unlock()
 
-	// The groups are in use now, so their lists do not change.
+	// The test uses the groups now, so their lists of nodes do not change any more.
 	limit := limitOf(t.Timeout, math.MaxInt64)
 	a := TestAddition{Servers: c.transact(x.ctx, s, limit, v.serverLegs(base), nil), Clients: Result{Nodes: []NodeResult{}}}
 	c.mu.Lock()
@@ -141,7 +144,8 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 	return a, stopped(x.ctx)
 }
 
-// serverLegs returns the requests to the servers. base has the fields common to all.
+// serverLegs returns the legs that add the test to its servers. base contains the fields that all requests
+// share.
 func (v *test) serverLegs(base message.TestRequest) []*leg {
 	legs := make([]*leg, len(v.to.members))
 	base.Loop = serverLoop(len(v.from.members), len(v.to.members), v.Distribute, v.Span, v.Concurrency)
@@ -152,7 +156,8 @@ func (v *test) serverLegs(base message.TestRequest) []*leg {
 	return legs
 }
 
-// clientLegs returns the requests to the clients, each with its own servers.
+// clientLegs returns the legs that add the test to its clients. Each request lists the servers of its client.
+// base contains the fields that all requests share.
 func (v *test) clientLegs(base message.TestRequest) []*leg {
 	legs := make([]*leg, len(v.from.members))
 	base.Loop, base.Client, base.Destinations = uint32(v.Loop), true, uint32(v.Span)
@@ -170,7 +175,8 @@ func (v *test) clientLegs(base message.TestRequest) []*leg {
 	return legs
 }
 
-// admit checks whether a test may be added, and returns its batch and groups. The caller holds c.mu.
+// admit checks whether test t may be added to its batch now, and returns the batch and the groups. The caller
+// holds c.mu.
 func (s *session) admit(t *Test) (b *batch, from, to *group, err error) {
 	b, from, to = s.batch(t.Batch), s.group(t.From), s.group(t.To)
 	switch {

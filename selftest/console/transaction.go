@@ -14,15 +14,15 @@ import (
 const (
 	defaultLimit = 30 * time.Second
 	minLimit     = 3 * time.Second
-	maxAsk       = 30 * time.Second // of ping and stat
-	// longLimit is the time limit from which on an overdue RPC is reported as timed out. With a shorter
-	// limit, it is reported as interrupted.
+	maxAsk       = 30 * time.Second // maximum time limit of ping and stat
+	// longLimit is the time limit from which on an RPC without a reply is reported as timed out. With a
+	// shorter limit, it is reported as interrupted.
 	longLimit = 6 * time.Second
-	// grace is how long RPCs may take to end after their time is up. It lets them time out and report
-	// their own error.
+	// grace is the additional time after which a transaction gives up RPCs whose time is up. It lets them
+	// time out by themselves and report their own error.
 	grace = 100 * time.Millisecond
-	// askAgain is when an unanswered query is repeated. The first one may have been sent on a path that
-	// has failed and that this node avoids by then.
+	// askAgain is the time after which an unanswered query is sent again. The first one may have been sent on
+	// a path that has failed and that this node avoids by now.
 	askAgain = 2 * time.Second
 )
 
@@ -34,36 +34,37 @@ func limitOf(d, most time.Duration) time.Duration {
 	return min(max(d, minLimit), most)
 }
 
-// leg is the RPC of a transaction to one node.
+// leg is the part of a transaction that concerns one node: an RPC to this node, and its repetition if the
+// request is a query.
 type leg struct {
 	member  *member
 	request message.Request
 	reply   message.Reply // valid only if the leg's result has no RPC error
-	bulk    []byte
+	bulk    []byte        // data that the node fetches, or nil
 	limit   time.Duration // 0: the limit of the transaction
 
 	first  rpc.Call
-	second *rpc.Call // the repetition of a query
-	left   int       // calls that have not ended
-	index  int
-	ended  chan<- ending
-	again  time.Time // when to repeat the query; zero: never
-	due    time.Time
-	over   bool
+	second *rpc.Call     // the repetition of a query
+	left   int           // number of calls that have not ended
+	index  int           // position of the result in Result.Nodes
+	ended  chan<- ending // receives the end of each call
+	again  time.Time     // when to repeat the query; zero: never
+	due    time.Time     // when the transaction gives up the leg
+	over   bool          // the result of the leg is recorded
 }
 
-// ending is the end of one of a leg's calls.
+// ending means that a call of a leg has ended.
 type ending struct {
 	leg  *leg
 	call *rpc.Call
 }
 
-// Ended implements rpc.Waiter. The channel has room for all calls.
+// Ended implements rpc.Waiter. It does not block, because the channel has room for all calls.
 func (l *leg) Ended(k *rpc.Call) { l.ended <- ending{l, k} }
 
-// giveUp aborts the remaining calls. A call whose bulk the node is to fetch is left to its own timeout:
-// if the bulk were gone, the node would answer no requests, including those that end the session, until
-// its fetch has timed out.
+// giveUp aborts the leg's calls that have not ended. If the node has to fetch bulk data, the call ends by its
+// own timeout instead. Without the data, the node would answer no requests, including those that end the
+// session, until its fetch has timed out.
 func (l *leg) giveUp() {
 	if l.bulk != nil {
 		return
@@ -74,7 +75,7 @@ func (l *leg) giveUp() {
 	}
 }
 
-// repeatable reports whether the request may be sent twice, because it is only a query.
+// repeatable reports whether the request may be sent twice, because it only queries the node.
 func (l *leg) repeatable() bool {
 	switch q := l.request.(type) {
 	case *message.StatRequest, *message.DebugRequest:
@@ -85,7 +86,7 @@ func (l *leg) repeatable() bool {
 	return false
 }
 
-// start starts a call of the leg, with the time that is left.
+// start starts call k of the leg. It sets the timeout to the time that is left.
 func (l *leg) start(c *rpc.Client, k *rpc.Call, now time.Time) {
 	k.To, k.Service, k.Waiter = l.member.id, l.request.Service(), l
 	k.Bulk = rpc.Bulk{Bytes: l.bulk}
@@ -93,14 +94,14 @@ func (l *leg) start(c *rpc.Client, k *rpc.Call, now time.Time) {
 	case l.limit >= longLimit:
 		k.Timeout = l.due.Sub(now) - grace
 	case l.bulk != nil:
-		k.Timeout = longLimit // see giveUp
+		k.Timeout = longLimit // giveUp does not abort this call
 	}
 	k.SetRequest(l.request)
 	l.left++
 	c.Start(k)
 }
 
-// begin starts the leg.
+// begin starts the first call of the leg and sets its times.
 func (l *leg) begin(c *rpc.Client, now time.Time) {
 	l.due = now.Add(l.limit)
 	if l.limit >= longLimit {
@@ -112,7 +113,7 @@ func (l *leg) begin(c *rpc.Client, now time.Time) {
 	l.start(c, &l.first, now)
 }
 
-// next returns when the leg needs attention again.
+// next returns the time at which the leg must be repeated or given up, whichever is earlier.
 func (l *leg) next() time.Time {
 	if l.again.IsZero() || l.due.Before(l.again) {
 		return l.due
@@ -120,15 +121,15 @@ func (l *leg) next() time.Time {
 	return l.again
 }
 
-// ask repeats the query.
+// ask sends the query again, as the second call of the leg.
 func (l *leg) ask(c *rpc.Client, now time.Time) {
 	l.again = time.Time{}
 	l.second = new(rpc.Call)
 	l.start(c, l.second, now)
 }
 
-// took handles the end of a call. It returns true if the leg has ended. Of two calls, the first reply
-// counts, or the last error.
+// took handles the end of call k. It returns true if the result of the leg is known: after the first reply
+// or, if no call gets a reply, after the last error.
 func (l *leg) took(k *rpc.Call) (over bool, err error) {
 	l.left--
 	if err = k.Err(); err == nil {
@@ -137,10 +138,10 @@ func (l *leg) took(k *rpc.Call) (over bool, err error) {
 	return err == nil || l.left == 0, err
 }
 
-// transact sends an RPC to each node at once. It repeats queries that are not answered soon, which
-// deviates from kernels. It returns when all RPCs have ended, their time is up, or ctx is done. Calls
-// that are about to end may be left to the RPC client; their results are discarded. accept reports
-// whether a status is a success; if it is nil, only 0 is.
+// transact sends a request to each node, to all at the same time, and returns the results. If a query is not
+// answered soon, it sends the query again, which deviates from kernels. transact returns when all RPCs have
+// ended, their time is up, or ctx is done. RPCs that have not ended by then are aborted, and their results
+// are discarded. accept reports whether a status in a reply means success; if accept is nil, only 0 does.
 func (c *Console) transact(
 	ctx context.Context, s *session, limit time.Duration, legs []*leg, accept func(message.Status) bool,
 ) Result {
@@ -205,7 +206,7 @@ func overdue(limit time.Duration) error {
 	return rpc.ErrTimedOut
 }
 
-// earliest returns when the next unfinished leg needs attention.
+// earliest returns the earliest result of next of the legs whose result is not known.
 func earliest(legs []*leg) (t time.Time) {
 	for _, l := range legs {
 		if !l.over && (t.IsZero() || l.next().Before(t)) {
@@ -215,7 +216,8 @@ func earliest(legs []*leg) (t time.Time) {
 	return t
 }
 
-// finish records the result of a leg.
+// finish returns the result of a leg, and updates the state of its member. err is the error of the RPC.
+// accept is that of transact.
 func (c *Console) finish(s *session, l *leg, err error, accept func(message.Status) bool) NodeResult {
 	l.over = true
 	n := NodeResult{ID: l.member.id}
@@ -224,7 +226,7 @@ func (c *Console) finish(s *session, l *leg, err error, accept func(message.Stat
 	m := l.member
 	if err != nil {
 		n.RPC = rpc.Errno(err)
-		// A node whose answer was not awaited to the end is not down.
+		// A node that had less time to answer than its limit, because the command was aborted, is not down.
 		if !errors.Is(err, rpc.ErrAborted) || !time.Now().Before(l.due) {
 			m.state = Down
 		}
@@ -254,7 +256,7 @@ func (c *Console) finish(s *session, l *leg, err error, accept func(message.Stat
 	return n
 }
 
-// answer has the fields that all types of replies share.
+// answer contains the fields of a reply that finish needs, for any type of reply.
 type answer struct {
 	status  message.Status
 	session message.SessionID
@@ -266,7 +268,7 @@ func answerOf(r message.Reply) answer {
 	switch r := r.(type) {
 	case *message.MakeSessionReply:
 		a := answer{status: r.Status, session: r.Session}
-		if r.Status == message.EBUSY { // otherwise it is not set
+		if r.Status == message.EBUSY { // the name is set only with this status
 			a.name = r.Name.Printable()
 		}
 		return a

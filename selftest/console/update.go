@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// unused returns a group that may be changed. The caller holds c.mu.
+// unused returns the group with this name if it may be changed. It returns ENOENT if there is no such group,
+// and EBUSY if a test uses it. The caller holds c.mu.
 func (s *session) unused(name string) (*group, error) {
 	g := s.group(name)
 	switch {
@@ -17,8 +18,8 @@ func (s *session) unused(name string) (*group, error) {
 	return g, nil
 }
 
-// RefreshGroup asks the inactive nodes of a group again to join the session. Errors: ENOENT if there is
-// no such group; EBUSY if a test uses it; EPROTO as for AddGroup.
+// RefreshGroup requests those nodes of a group that are not active to join the session again. It returns
+// ENOENT if there is no such group, EBUSY if a test uses it, and EPROTO under the same condition as AddGroup.
 func (c *Console) RefreshGroup(ctx context.Context, key Key, name string) (GroupChange, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {
@@ -46,8 +47,8 @@ func (c *Console) RefreshGroup(ctx context.Context, key Key, name string) (Group
 	return GroupChange{Result: r, Compatible: compatible}, mismatch
 }
 
-// CleanGroup removes the nodes in any of the given states from a group. Errors: ENOENT if there is no
-// such group; EBUSY if a test uses it; EINVAL if states is invalid.
+// CleanGroup removes from a group the nodes that are in any of the given states. It returns ENOENT if there
+// is no such group, EBUSY if a test uses it, and EINVAL if states is invalid.
 func (c *Console) CleanGroup(ctx context.Context, key Key, name string, states State) (GroupChange, error) {
 	if states == 0 || states&^(Active|Invalid) != 0 {
 		return GroupChange{}, refuse(syscall.EINVAL, "group", name, "states %#x", uint8(states))
@@ -55,8 +56,8 @@ func (c *Console) CleanGroup(ctx context.Context, key Key, name string, states S
 	return c.changeGroup(ctx, key, name, func(m *member) bool { return m.state&states != 0 })
 }
 
-// RemoveFromGroup removes the nodes in lists of NIDs from a group. Errors: ENOENT if there is no such
-// group or it contains none of the nodes; EBUSY if a test uses it; EINVAL if a list is invalid.
+// RemoveFromGroup removes from a group the nodes in lists of NIDs. It returns ENOENT if there is no such
+// group or the group contains none of the nodes, EBUSY if a test uses it, and EINVAL if a list is invalid.
 func (c *Console) RemoveFromGroup(ctx context.Context, key Key, name string, lists []string) (GroupChange, error) {
 	out := map[string]bool{}
 	total := 0
@@ -79,8 +80,8 @@ func (c *Console) RemoveFromGroup(ctx context.Context, key Key, name string, lis
 	return g, err
 }
 
-// changeGroup removes the nodes for which leaving returns true from a group. Nodes that are in no other
-// group leave the session.
+// changeGroup removes from a group the nodes for which leaving returns true. Nodes that are in no other group
+// leave the session.
 func (c *Console) changeGroup(ctx context.Context, key Key, name string, leaving func(m *member) bool) (GroupChange, error) {
 	x, err := c.change(ctx, key)
 	if err != nil {

@@ -45,9 +45,9 @@ func AppendDestinations(b []byte, list []Destination, o Order) []byte {
 	return b
 }
 
-// DecodeDestination decodes entry k, counted from 0, of an encoded list. The list may end within the PID of
-// its last entry, because kernels send too few bytes of a list of more than 341 entries; the PID is then
-// 12345. If more is missing, DecodeDestination returns false.
+// DecodeDestination decodes entry k, counted from 0, of an encoded list in byte order o. If the list ends
+// before the PID of the entry, the PID is 12345, because a list of more than 341 entries is transferred
+// without its last bytes (selftest 2.3.3). If more is missing, DecodeDestination returns false.
 func DecodeDestination(b []byte, k int, o Order) (Destination, bool) {
 	off := DestinationsSize(k)
 	if len(b) < off+8 {

@@ -106,12 +106,12 @@ func (t Type) String() string {
 type Request interface {
 	// Service returns the service that answers the request.
 	Service() Service
-	// Append appends the encoded request.
+	// Append appends the encoded request to b.
 	Append(b []byte) []byte
 }
 
 // Reply is a reply of any type.
 type Reply interface {
-	// Decode decodes a reply.
+	// Decode decodes b. It returns an error if b is not a reply of this type.
 	Decode(b []byte) error
 }
