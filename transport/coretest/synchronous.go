@@ -170,7 +170,7 @@ func (s *stage) signalsOnce(a, b *machine) {
 	a.becomesPending()
 	var c transport.Channel
 	wake := c.Wait()
-	s.must(a.Notify(&c)) // signals at once
+	s.must(a.Notify(&c)) // signals during the call
 	if !signalled(wake) {
 		s.t.Error("not signalled though events are pending")
 	}

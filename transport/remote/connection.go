@@ -70,7 +70,7 @@ func newConnection(socket *net.UnixConn, patience time.Duration, notice func(n *
 // start starts the goroutine that reads replies and notices.
 func (c *connection) start() { c.reader.Go(c.read) }
 
-// request sends a request, waits for the reply, and decodes the reply. It blocks until ctx ends. If ctx ends
+// request sends a request, waits for the reply, and decodes the reply. It may block until ctx ends. If ctx ends
 // first but lnetd carries out the request later, undo is called in another goroutine, unless it is nil. If
 // lnetd is gone, the error matches EPIPE. If lnetd refuses the request, the error is a *protocol.Failure.
 func (c *connection) request(ctx context.Context, r protocol.Request, reply protocol.Body, undo func(a *call), fds ...int) error {

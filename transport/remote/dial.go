@@ -17,7 +17,7 @@ import (
 // dialRetry is the delay before dial tries again because lnetd's queue of new connections is full.
 const dialRetry = 5 * time.Millisecond
 
-// dial connects to the socket at path. It blocks until ctx ends.
+// dial connects to the socket at path. It may block until ctx ends.
 func dial(ctx context.Context, path string) (*net.UnixConn, error) {
 	for {
 		var d net.Dialer

@@ -65,7 +65,7 @@ func (d *domain) longerDescriptors(size int64) {
 	}
 }
 
-// NIDs returns the NIDs of lnetd's node. It blocks until ctx ends.
+// NIDs returns the NIDs of lnetd's node. It may block until ctx ends.
 func (d *domain) NIDs(ctx context.Context) ([]lnet.NID, error) {
 	var reply protocol.NIDsReply
 	if err := d.connection.request(ctx, &protocol.NIDsGet{}, &reply, nil); err != nil {

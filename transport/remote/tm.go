@@ -53,7 +53,7 @@ type tm struct {
 	op          shm.Submission // the entry that put is writing
 }
 
-// StartTM implements transport.CoreDomain with a request to lnetd. It blocks until ctx ends. It also returns
+// StartTM implements transport.CoreDomain with a request to lnetd. It may block until ctx ends. It also returns
 // EDQUOT if the quota of TMs or of ring entries is used up, and EACCES if lnetd's rules do not permit this
 // program to use the address.
 func (d *domain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {

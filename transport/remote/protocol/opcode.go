@@ -6,25 +6,25 @@ import "fmt"
 type Opcode uint16
 
 const (
-	// OpHello is the first request on a connection. Its body is Hello, that of the reply HelloReply.
+	// OpHello is the first request on a connection. The request is Hello, the reply HelloReply.
 	OpHello Opcode = 1
-	// OpNIDsGet requests the NIDs of lnetd's node: NIDsGet, answered by NIDsReply.
+	// OpNIDsGet requests the NIDs of lnetd's node. The request is NIDsGet, the reply NIDsReply.
 	OpNIDsGet Opcode = 2
-	// OpAreaAdd passes memory for buffers to lnetd, as an area: AreaAdd, answered by AreaAddReply.
+	// OpAreaAdd passes memory for buffers to lnetd, as an area. The request is AreaAdd, the reply AreaAddReply.
 	OpAreaAdd Opcode = 3
-	// OpAreaDel removes an area: AreaDel, answered by Empty.
+	// OpAreaDel removes an area. The request is AreaDel, the reply Empty.
 	OpAreaDel Opcode = 4
-	// OpBufRegister registers parts of areas as a buffer: BufRegister, answered by BufRegisterReply.
+	// OpBufRegister registers parts of areas as a buffer. The request is BufRegister, the reply BufRegisterReply.
 	OpBufRegister Opcode = 5
-	// OpBufDeregister deregisters a buffer: BufDeregister, answered by Empty.
+	// OpBufDeregister deregisters a buffer. The request is BufDeregister, the reply Empty.
 	OpBufDeregister Opcode = 6
-	// OpTMStart starts a transfer machine: TMStart, answered by TMStartReply.
+	// OpTMStart starts a transfer machine. The request is TMStart, the reply TMStartReply.
 	OpTMStart Opcode = 7
-	// OpTMStop stops a transfer machine: TMStop, answered by Counters.
+	// OpTMStop stops a transfer machine. The request is TMStop, the reply Counters.
 	OpTMStop Opcode = 8
-	// OpStatsGet requests statistics: StatsGet, answered by Counters.
+	// OpStatsGet requests statistics. The request is StatsGet, the reply Counters.
 	OpStatsGet Opcode = 9
-	// OpNop requests a reply with the same body: Nop, answered by Nop.
+	// OpNop requests a reply with the same body. The request is Nop, the reply Nop.
 	OpNop Opcode = 10
 	// OpNotice is a record that lnetd sends without a request: Notice.
 	OpNotice Opcode = 64

@@ -120,9 +120,9 @@ func Granted(completions uint32) uint32 {
 }
 
 // Credits returns how many of the entries of a completion ring lnetd uses for operations: all except an
-// eighth, which is at most 8. The remaining entries are for completions of the TM itself, which lnetd
-// discards if no such entry is free (transport 9.5). Clients use Credits to estimate how many entries to
-// request; the value in the reply to TM_START is authoritative.
+// eighth of them, and except 8 if an eighth is more. The remaining entries are for completions of the TM
+// itself, which lnetd discards if no such entry is free (transport 9.5). Clients use Credits to estimate how
+// many entries to request; the value in the reply to TM_START is authoritative.
 func Credits(completions uint32) uint32 { return completions - min(8, completions/8) }
 
 // TMStartReply is the reply to TMStart. File descriptors accompany it; see Opcode.ReplyFDs.
