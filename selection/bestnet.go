@@ -1,11 +1,13 @@
 package selection
 
-// netCriteria are the criteria for a net of the peer together with the local net of the same
-// ID (selection 5.1).
+// netCriteria are the values by which nets are compared: those of a net of the peer, and
+// those of the local net with the same ID (selection 5.1). A turn is the number of the
+// last message that used the object; a lower turn is better, so that equal objects are
+// used in turn.
 type netCriteria struct {
 	peer *PeerNet
-	// local is nil if nets behind routers are compared. The figures of the local net are
-	// then 0.
+	// local is nil if nets behind routers are compared. The values of the local net are then
+	// 0.
 	local                       *Net
 	trouble                     Trouble
 	peerHealth, localHealth     int
@@ -13,9 +15,9 @@ type netCriteria struct {
 	peerTurn, localTurn         uint64
 }
 
-// read fills f with the figures of the peer's net p and the local net l, which may be nil. f
-// must be zero. It is filled in place because these structs are expensive to copy. With a
-// local net, least is the lower limit of f.trouble (see leastTrouble).
+// read fills f with the values of the peer's net p and the local net l. f must be zero. l
+// may be nil. If it is not, f.trouble is set to least if it would be lower (see
+// leastTrouble). read fills f in place, because copying the struct is expensive.
 func (f *netCriteria) read(p *PeerNet, l *Net, least Trouble) {
 	f.trouble = p.trouble().onNet(l)
 	f.peer, f.peerHealth, f.peerPriority, f.peerTurn = p, p.Health(), p.priority.get(), p.turn.Load()
@@ -25,7 +27,7 @@ func (f *netCriteria) read(p *PeerNet, l *Net, least Trouble) {
 	}
 }
 
-// better reports whether f is better than g, and by which criterion.
+// better reports whether f is better than g, and which criterion decides that.
 func (f *netCriteria) better(g *netCriteria) (bool, Criterion) {
 	switch {
 	case f.trouble != g.trouble:
@@ -46,8 +48,8 @@ func (f *netCriteria) better(g *netCriteria) (bool, Criterion) {
 	return false, ByOrder
 }
 
-// weighNet replaces best if the net pn is better. ln is nil if nets behind routers are
-// compared.
+// weighNet replaces best by the net pn if pn is better. ln is the local net with the same
+// ID, or nil if nets behind routers are compared. least is for netCriteria.read.
 func (c *chooser) weighNet(best *netCriteria, pn *PeerNet, ln *Net, least Trouble) {
 	var f netCriteria
 	f.read(pn, ln, least)
@@ -61,8 +63,8 @@ func (c *chooser) weighNet(best *netCriteria, pn *PeerNet, ln *Net, least Troubl
 	}
 }
 
-// bestNet chooses among the nets that the peer shares with this node. It returns nil if
-// they share no net.
+// bestNet chooses the best of the nets that the peer shares with this node. It returns nil
+// if they share no net.
 func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
 	if id := c.r.DiscoveryNet; id != 0 {
 		if pn, ln := p.Net(id), c.v.Local.Net(id); pn != nil && ln != nil {
@@ -84,13 +86,14 @@ func (c *chooser) bestNet(p *Peer) (*PeerNet, *Net) {
 	return best.peer, best.local
 }
 
-// cameFrom reports whether the message came from the peer's only NID on the net.
+// cameFrom reports whether n has only one NID and the forwarded message came from that
+// NID, so that n cannot be used.
 func (c *chooser) cameFrom(n *PeerNet) bool {
 	return c.r.From != nil && len(n.NIs) == 1 && n.NIs[0] == c.r.From
 }
 
-// bestRemoteNet chooses among the nets of the peer that have a route (selection 5.5). It
-// returns nil if no net has a route.
+// bestRemoteNet chooses the best of the peer's nets to which a route leads (selection
+// 5.5). It returns nil if no route leads to any of them.
 func (c *chooser) bestRemoteNet(p *Peer) *PeerNet {
 	var best netCriteria
 	for _, pn := range p.Nets {

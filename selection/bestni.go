@@ -1,6 +1,6 @@
 package selection
 
-// niCriteria are the criteria for a local NI (selection 5.2).
+// niCriteria are the values by which local NIs are compared (selection 5.2).
 type niCriteria struct {
 	ni       *NI
 	fatal    bool
@@ -24,7 +24,7 @@ func (f *niCriteria) read(c *chooser, i *NI, to combinedTrouble) {
 	}
 }
 
-// better reports whether f is better than g, and by which criterion.
+// better reports whether f is better than g, and which criterion decides that.
 func (f *niCriteria) better(g *niCriteria) (bool, Criterion) {
 	switch {
 	case f.fatal != g.fatal:
@@ -47,8 +47,8 @@ func (f *niCriteria) better(g *niCriteria) (bool, Criterion) {
 	return false, ByOrder
 }
 
-// bestNI chooses among the NIs of a net. to holds the troubles of the peer NIs that the
-// message may be sent to. No NI is ever excluded.
+// bestNI chooses the best of the NIs of the local net n. to holds the troubles of the peer
+// NIs to which the message may be sent. Every NI is a candidate, even if its link is down.
 func (c *chooser) bestNI(n *Net, to combinedTrouble) *NI {
 	if len(n.NIs) == 1 && c.t == nil {
 		return n.NIs[0]

@@ -1,6 +1,6 @@
 package selection
 
-// peerNICriteria are the criteria for a peer NI (selection 5.4).
+// peerNICriteria are the values by which peer NIs are compared (selection 5.4).
 type peerNICriteria struct {
 	ni        *PeerNI
 	trouble   Trouble
@@ -11,15 +11,15 @@ type peerNICriteria struct {
 	turn      uint64
 }
 
-// read sets f to the figures of p for a message from i. If i is nil, the NI is not known
-// yet.
+// read sets f to the values of p for a message from the local NI i. i is nil if the local
+// NI is not chosen yet.
 func (f *peerNICriteria) read(c *chooser, p *PeerNI, i *NI) {
 	f.ni, f.trouble, f.health, f.priority = p, c.trouble(p, i), p.Health.Load(), p.priority.get()
 	f.preferred = i != nil && p.sources.Load().has(i.NID)
 	f.credits, f.turn = p.Credits.Load(), p.turn.Load()
 }
 
-// better reports whether f is better than g, and by which criterion.
+// better reports whether f is better than g, and which criterion decides that.
 func (f *peerNICriteria) better(g *peerNICriteria) (bool, Criterion) {
 	switch {
 	case f.trouble != g.trouble:
@@ -38,8 +38,9 @@ func (f *peerNICriteria) better(g *peerNICriteria) (bool, Criterion) {
 	return false, ByOrder
 }
 
-// compareAll replaces best if a peer NI of the net is better. It skips the peer NI that the
-// message came from, because a message is never sent back.
+// compareAll replaces best by the best peer NI of the net n if that is better. It skips
+// the peer NI from which a forwarded message came, because a message is never sent back
+// there. from is the local NI, or nil if it is not chosen yet.
 func (c *chooser) compareAll(best *peerNICriteria, n *PeerNet, from *NI) {
 	var f peerNICriteria
 	for _, p := range n.NIs {
@@ -58,7 +59,8 @@ func (c *chooser) compareAll(best *peerNICriteria, n *PeerNet, from *NI) {
 	}
 }
 
-// bestPeerNI chooses among the peer NIs of a net. It returns nil if all are excluded.
+// bestPeerNI chooses the best of the peer NIs of a net. It returns nil if the net has only
+// the peer NI from which a forwarded message came.
 func (c *chooser) bestPeerNI(n *PeerNet, from *NI) *PeerNI {
 	var best peerNICriteria
 	c.compareAll(&best, n, from)
@@ -68,8 +70,8 @@ func (c *chooser) bestPeerNI(n *PeerNet, from *NI) *PeerNI {
 	return best.ni
 }
 
-// bestGatewayNI chooses among the gateway's NIDs on the net on, or on all nets of this node
-// if on is nil (selection 5.6). Priorities are compared across nets.
+// bestGatewayNI chooses the best of the gateway's NIDs: those on the net on, or those on
+// any local net if on is nil (selection 5.6). Priorities are compared across nets.
 func (c *chooser) bestGatewayNI(gateway *Peer, on *Net) *PeerNI {
 	var best peerNICriteria
 	if on != nil {

@@ -2,7 +2,7 @@ package selection
 
 import "github.com/lnetd/lnetd/lnet"
 
-// routeCriteria are the criteria for a route (selection 5.5).
+// routeCriteria are the values by which routes are compared (selection 5.5).
 type routeCriteria struct {
 	route     *Route
 	gateway   *PeerNI
@@ -16,8 +16,8 @@ type routeCriteria struct {
 	turn      uint64
 }
 
-// better reports whether f is better than g, and by which criterion. Of equal routes the
-// last is the best.
+// better reports whether f is better than g, and which criterion decides that. If all
+// values are equal, it returns true, so that the last of equal routes is chosen.
 func (f *routeCriteria) better(g *routeCriteria) (bool, Criterion) {
 	switch {
 	case f.trouble != g.trouble:
@@ -40,15 +40,17 @@ func (f *routeCriteria) better(g *routeCriteria) (bool, Criterion) {
 	return true, ByOrder
 }
 
-// routeChoice is a route, the NI of its gateway, and the turn that Commit gives the route.
+// routeChoice is a route, the chosen NI of its gateway, and the turn that Decision.Commit
+// gives to the route.
 type routeChoice struct {
 	route   *Route
 	gateway *PeerNI
 	turn    uint64
 }
 
-// bestRoute chooses among the routes to a net for a message to final. If on is not nil, the
-// gateway must have a NID on that net. The route is nil if no route is usable.
+// bestRoute chooses the best of the routes to a net, for a message to final. If on is not
+// nil, the gateway must have a NID on that local net. The route in the result is nil if no
+// route is usable.
 func (c *chooser) bestRoute(to lnet.Net, final *PeerNI, on *Net) routeChoice {
 	var best routeCriteria
 	turn := uint64(0)
@@ -59,7 +61,7 @@ func (c *chooser) bestRoute(to lnet.Net, final *PeerNI, on *Net) routeChoice {
 			continue
 		}
 		peer := r.Gateway.peer.Load()
-		if peer == final.peer.Load() { // a gateway accepts messages for itself on its own nets only
+		if peer == final.peer.Load() { // a gateway accepts messages for one of its NIDs only on the net of that NID
 			c.t.excludeRoute(r, "the gateway is the destination itself")
 			continue
 		}

@@ -6,17 +6,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// chooser makes one choice. If it has a trace, it records the reasons.
+// chooser makes one choice. If t is not nil, it records the reasons there.
 type chooser struct {
 	v *View
 	r *Request
 	t *trace
 }
 
-// Choose returns the path for a message (selection 3 to 5). It changes nothing and does not
-// keep r. It returns ErrSource if r.Source is not a local NID, ErrUnreachable if no path
-// exists, and ErrInconsistent if parts of the view contradict each other. It allocates only
-// if it returns an error.
+// Choose returns the path for the message that r describes (selection 3 to 5). It changes
+// nothing and does not keep r. It returns ErrSource if r.Source is not a local NID,
+// ErrUnreachable if no path exists, and ErrInconsistent if parts of the view contradict
+// each other. It allocates memory only if it returns an error.
 func (v *View) Choose(r *Request) (Decision, error) {
 	c := chooser{v: v, r: r}
 	return c.choose()
@@ -34,7 +34,8 @@ const (
 	anyOfPeer
 )
 
-// classify determines the case of the request (selection 3, step 5).
+// classify determines which of the cases of selection 4 applies to the request (selection
+// 3, step 5).
 func (c *chooser) classify(p *Peer) routingCase {
 	r, net := c.r, c.r.Dest.net
 	if !r.Source.IsZero() && !r.Source.IsAny() {
@@ -55,8 +56,9 @@ func (c *chooser) classify(p *Peer) routingCase {
 	}
 }
 
-// mayRedirect reports whether a router on the last hop may send the message to another NID
-// of its multi-rail destination (selection 4.4).
+// mayRedirect reports whether a router may send a message, whose destination is on a local
+// net, to another NID of the multi-rail destination (selection 4.4). It may if the
+// requested NID does not work properly and the source is multi-rail.
 func (c *chooser) mayRedirect() bool {
 	d := c.r.Dest
 	return c.r.FromMultiRail && (!d.Up.Load() || d.trouble() != 0 || d.Health.Load() < MaxHealth)
@@ -94,13 +96,14 @@ func (c *chooser) loopback() (Decision, error) {
 	return Decision{NI: n.NIs[0], Final: c.r.Dest}, nil
 }
 
-// direct returns a path without a gateway.
+// direct returns the path from i to the peer NI to, without a gateway. n is the net of i.
 func (c *chooser) direct(i *NI, n *Net, to *PeerNI) Decision {
 	return Decision{NI: i, Next: to, Final: to, local: c.v.Local, net: n}
 }
 
-// fromSource handles requests with a source, whether the peer is multi-rail or not
-// (selection 4.1, 4.2). On a local net, the source and the destination determine the path.
+// fromSource handles requests with a given source, for peers that are multi-rail or not
+// (selection 4.1, 4.2). If local is true, source and destination are on the same net and
+// determine the path; otherwise the path leads through a gateway.
 func (c *chooser) fromSource(p *Peer, local bool) (Decision, error) {
 	i, n := c.v.Local.Find(c.r.Source)
 	if i == nil {
@@ -119,15 +122,16 @@ func (c *chooser) fromSource(p *Peer, local bool) (Decision, error) {
 	return d, nil
 }
 
-// prefers reports whether the destination should prefer the chosen NI from now on, unless
-// it already prefers one.
+// prefers reports whether Commit must make the chosen NI the preferred NI of the
+// destination, if the destination has none.
 func (c *chooser) prefers(p *Peer) bool {
 	return !p.MultiRail && !c.r.Response
 }
 
-// preferredNI returns the preferred NI for the destination's net: that of the first peer NI with
-// a preference (selection 4.3), or nil. If that peer NI prefers several NIs, preferredNI returns
-// the first whose link is up, or the first if all links are down (decisions 180).
+// preferredNI returns the local NI that is preferred for the destination's net, or nil. It
+// is the preferred NI of the first peer NI there that has one (selection 4.3). If that
+// peer NI prefers several NIs, preferredNI returns the first whose link is up, or the
+// first if all links are down (decisions 180).
 func (c *chooser) preferredNI(p *Peer) (*NI, *Net) {
 	pn := p.Net(c.r.Dest.net)
 	if pn == nil {
@@ -151,8 +155,9 @@ func (c *chooser) preferredNI(p *Peer) (*NI, *Net) {
 	return nil, nil
 }
 
-// firstSource returns the first of the NIs with these NIDs whose link is up, or the first
-// if all links are down. If on is not nil, it considers NIs on that net only.
+// firstSource returns the first local NI that has one of these NIDs and whose link is up.
+// If all links are down, it returns the first NI. If on is not nil, only NIs on that net
+// are considered.
 func (c *chooser) firstSource(nids []lnet.NID, on *Net) (first *NI, its *Net) {
 	for _, nid := range nids {
 		i, n := c.v.Local.Find(nid)
@@ -167,8 +172,8 @@ func (c *chooser) firstSource(nids []lnet.NID, on *Net) (first *NI, its *Net) {
 	return first, its
 }
 
-// exactLocal handles destinations on a local net of which only the requested NID may be
-// used: peers with one NID, and messages that must reach that NID (selection 4.3).
+// exactLocal handles messages to a local net for which only the requested NID may be used:
+// the peer has only one NID, or the message must reach this NID (selection 4.3).
 func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 	dest := c.r.Dest
 	n := c.v.Local.Net(dest.net)
@@ -189,7 +194,7 @@ func (c *chooser) exactLocal(p *Peer) (Decision, error) {
 	return d, nil
 }
 
-// exactRemote is like exactLocal, for destinations behind a gateway.
+// exactRemote is like exactLocal, but for destinations behind a gateway.
 func (c *chooser) exactRemote(p *Peer) (Decision, error) {
 	i, n := c.preferredNI(p)
 	if i != nil {
@@ -203,7 +208,7 @@ func (c *chooser) exactRemote(p *Peer) (Decision, error) {
 	return d, nil
 }
 
-// anyOfPeer handles messages to a multi-rail peer, for which any NID of the peer may be
+// anyOfPeer handles messages to a multi-rail peer for which any NID of the peer may be
 // used. It uses a gateway only if the peer shares no net with this node (selection 4.3).
 func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
 	pn, n := c.bestNet(p)
@@ -221,8 +226,8 @@ func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
 	return c.direct(i, n, to), nil
 }
 
-// routed returns a path through a gateway from the NI i, or from any NI if i is nil
-// (selection 5.5).
+// routed returns a path through a gateway (selection 5.5). It leads from the NI i on the
+// net n, or from any NI if i is nil.
 func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 	final := c.r.Dest
 	d := Decision{NI: i, net: n, local: c.v.Local}
@@ -263,9 +268,10 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 }
 
 // Commit records that a message is sent along d (selection 5.7), so that the next message
-// takes another path if the paths are otherwise equal. Call it for every attempt to send,
-// even if the message then waits or is dropped. If the peer is not multi-rail, Commit may
-// also record d.NI as the preferred NI, depending on the kind of message.
+// takes another path if the paths are otherwise equal. The caller must call it for every
+// attempt to send, even if the message is then queued or dropped. If d was chosen for a
+// peer that is not multi-rail and has no preferred NI, Commit may also make d.NI the
+// preferred NI.
 func (d *Decision) Commit() {
 	if d.Loopback() {
 		return
@@ -285,7 +291,8 @@ func (d *Decision) Commit() {
 	}
 }
 
-// recordTurn records that p and its net are the last of the peer that a message was sent to.
+// recordTurn records that the latest message to the peer was sent to p, by giving p and
+// its net the highest turn.
 func (p *PeerNI) recordTurn() {
 	peer := p.peer.Load()
 	if peer == nil {

@@ -6,22 +6,24 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Compiled are policies prepared for the current NIs and gateways. They are immutable: any
-// goroutine may apply them, even to peers that are created later.
+// Compiled is a set of policies that is prepared for the current NIs and gateways. It is
+// immutable: any goroutine may apply it, even to peers that are created later.
 //
-// The first rule that matches an object determines the result. Applying Compiled always
-// sets the complete result, so previous rules need not be undone.
+// The first rule that matches an object determines the result for it. Applying a Compiled
+// always sets the complete result, so the effects of previous rules need not be removed
+// first.
 type Compiled struct {
 	local, peers byNet
 	revision     uint64
-	// lists holds the preferred NIDs of each rule that has preferences; nil if no NID
-	// matches.
+	// lists holds the preferred NIDs of each rule that has preferences. An element is nil if
+	// no current NI or gateway matches the rule.
 	lists []*preferences
 }
 
-// Compile prepares the policies. Call it again when a rule, a local NI, a route or the
-// primary NID of a gateway has changed. Then call ApplyLocal, and ApplyPeer for every peer
-// unless SamePeers reports that it is not necessary.
+// Compile prepares the policies for the NIs in l and the gateways in t. It must be called
+// again when a rule, a local NI, a route or the primary NID of a gateway has changed. The
+// caller must then call ApplyLocal, and ApplyPeer for every peer unless SamePeers returns
+// true.
 func (p *Policies) Compile(l *Local, t *Routing) *Compiled {
 	c := &Compiled{revision: p.revision}
 	for k, r := range p.effective() {
@@ -48,7 +50,8 @@ func (p *Policies) Compile(l *Local, t *Routing) *Compiled {
 	return c
 }
 
-// SamePeers reports whether c has the same effect on peers as old, which may be nil.
+// SamePeers reports whether c has the same effect on peers as old, so that ApplyPeer need
+// not be called. old may be nil.
 func (c *Compiled) SamePeers(old *Compiled) bool {
 	if old == nil {
 		return c.peers.count == 0
@@ -71,10 +74,13 @@ func (c *Compiled) ApplyLocal(l *Local) {
 	}
 }
 
-// ApplyPeer sets the priorities and preferences of the peer's nets and NIDs. Preferences of
-// a policy replace the NI that first served a peer NI. A peer that is created while
-// policies change may get an outdated Compiled last. Its creator must therefore check,
-// after applying, that the Compiled is still current, and otherwise apply the new one.
+// ApplyPeer sets the priorities and preferences of the peer's nets and NIDs. If a policy
+// prefers NIs for a peer NI, these replace the NI that was preferred because it served the
+// peer NI first.
+//
+// If policies change while a peer is created, its creator may apply an outdated Compiled
+// after the new one was applied. It must therefore check, after ApplyPeer, that the
+// Compiled is still current, and otherwise apply the new one.
 func (c *Compiled) ApplyPeer(p *Peer) {
 	for _, n := range p.Nets {
 		rules := c.peers.of(n.ID)
@@ -91,7 +97,7 @@ func (c *Compiled) ApplyPeer(p *Peer) {
 	}
 }
 
-// matching returns the NIDs of the NIs that match d.
+// matching returns the NIDs of the local NIs that match d.
 func (l *Local) matching(d lnet.Pattern) []lnet.NID {
 	var nids []lnet.NID
 	for _, n := range l.Nets {
@@ -132,20 +138,20 @@ const (
 	setRouters
 )
 
-// applicable is a rule with its effect on the objects that it matches.
+// applicable is a rule together with its effect on the objects that it matches.
 type applicable struct {
 	match     lnet.Pattern
 	action    action
 	priority  uint32
 	preferred *preferences
-	// pairs means that the rule pairs preferred NIs with matching NIDs. Other such rules
-	// with the same priority apply in addition.
+	// pairs means that the rule is a RulePeer: it makes local NIs preferred for matching peer
+	// NIs. If several such rules with the same priority match a peer NI, all of them apply.
 	pairs bool
 }
 
-// byNet returns the rules for a net in order. A rule for exactly one net is stored under
-// that net, so that only rules that can match are visited. The places determine the order
-// of rules from both maps.
+// byNet holds rules by the nets that they can match. A rule for exactly one net is stored
+// in one, so that the other nets need not visit it; all other rules are in many. The place
+// of a rule is its precedence, from 0, over both maps.
 type byNet struct {
 	count int
 	one   map[lnet.Net][]placedRule
@@ -171,7 +177,7 @@ func (b *byNet) add(a applicable) {
 	b.many[typ] = append(b.many[typ], entry)
 }
 
-// of returns the rules for a net, in order of precedence.
+// of returns the rules that can match objects on the net n, in order of precedence.
 func (b *byNet) of(n lnet.Net) []*applicable {
 	one, many := b.one[n], b.many[n.Type()]
 	rules := make([]*applicable, 0, len(one)+len(many))
@@ -188,7 +194,8 @@ func (b *byNet) of(n lnet.Net) []*applicable {
 	return rules
 }
 
-// netPriority returns the priority that the rules give a net.
+// netPriority returns the priority that the first matching rule gives to a net. rules are
+// the rules for that net.
 func netPriority(rules []*applicable) uint32 {
 	for _, a := range rules {
 		if a.action == setPriority && !a.match.HasAddress() {
@@ -198,13 +205,14 @@ func netPriority(rules []*applicable) uint32 {
 	return NoPriority
 }
 
-// ruleResult is the result of the rules for an NI or a peer NI.
+// ruleResult is the effect of the rules on an NI or a peer NI.
 type ruleResult struct {
 	priority         uint32
 	sources, routers *preferences
 }
 
-// decide returns the result of the rules of a net for a NID on it.
+// decide returns the effect of rules, those for the net of nid, on the NI or peer NI with
+// this NID.
 func decide(rules []*applicable, nid lnet.NID) ruleResult {
 	f := ruleResult{priority: NoPriority}
 	found := [...]bool{setPriority: false, setSources: false, setRouters: false}

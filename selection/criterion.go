@@ -2,11 +2,11 @@ package selection
 
 import "strconv"
 
-// Criterion is an attribute by which one candidate was preferred to another.
+// Criterion is an attribute because of which one candidate was preferred to another.
 type Criterion uint8
 
-// Criteria by step, in order of precedence (selection 5). ByNothing is the criterion of an
-// only candidate.
+// The criteria, by step and in order of precedence (selection 5). ByNothing is used for
+// the only candidate of a step.
 const (
 	ByNothing Criterion = iota
 	ByPeerNetTrouble
@@ -38,7 +38,8 @@ const (
 	ByGatewayQueue
 	ByGatewayCredits
 	ByRouteTurn
-	// ByOrder means that the candidates are equal, so their order in the list decides.
+	// ByOrder means that all attributes are equal, so that the order of the candidates
+	// decides.
 	ByOrder
 )
 

@@ -1,15 +1,15 @@
 package selection
 
-// Distances are the NUMA distances between the CPTs of the machine. In a nil table all
-// distances are equal.
+// Distances is a table of the NUMA distances between the CPTs of the machine. In a nil
+// table all distances are 0.
 type Distances struct {
 	cpts    int
 	table   []uint32
 	largest uint32
 }
 
-// NewDistances returns a table with the distance from CPT i to CPT j in rows[i][j]. Rows
-// may be short; missing distances are 0.
+// NewDistances returns a table in which rows[i][j] is the distance from CPT i to CPT j.
+// Rows may be short; missing distances are 0.
 func NewDistances(rows [][]uint32) *Distances {
 	d := &Distances{cpts: len(rows), table: make([]uint32, len(rows)*len(rows))}
 	for k, row := range rows {
@@ -21,8 +21,8 @@ func NewDistances(rows [][]uint32) *Distances {
 	return d
 }
 
-// Between returns the distance from CPT a to CPT b. If either is not in the table, it
-// returns the largest distance (selection 5.3).
+// Between returns the distance from CPT a to CPT b. If one of them is not in the table,
+// for example UnknownCPT, it returns the largest distance of the table (selection 5.3).
 func (d *Distances) Between(a, b int) uint32 {
 	if d == nil {
 		return 0

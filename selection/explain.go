@@ -9,23 +9,24 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Explanation is a choice with its reasons.
+// Explanation is the choice of a path with its reasons.
 type Explanation struct {
-	// Case is the procedure that was followed, in words.
+	// Case describes which of the cases of selection 4 applies.
 	Case string
 	// Steps are the steps of the choice, in order. A step without candidates is a remark.
 	Steps []Step
-	// Decision is the result of Choose, if Err is nil.
+	// Decision is the chosen path. It is valid if Err is nil.
 	Decision Decision
 	Err      error
 }
 
 // Step is one step of a choice.
 type Step struct {
-	// The kind of object that was chosen, such as "net", "NI", "peer NI", "remote net" or
-	// "route to o2ib".
+	// What is the kind of object that was chosen, such as "net", "NI", "peer NI", "remote
+	// net" or "route to o2ib".
 	What string
-	// Candidates are in order of rank, the chosen one first.
+	// Candidates are the objects that could have been chosen, best first. The first one was
+	// chosen.
 	Candidates []Candidate
 	// Excluded are the objects that could not be chosen.
 	Excluded []Exclusion
@@ -34,13 +35,14 @@ type Step struct {
 // Candidate is an object that could have been chosen.
 type Candidate struct {
 	Name string
-	// By is the criterion that placed it after the preceding candidate.
+	// By is the criterion because of which the preceding candidate is better.
 	By Criterion
-	// Figures are the values that were compared, in order of precedence.
+	// Figures are the values of the candidate that were compared, in order of precedence.
 	Figures []Figure
 }
 
-// Figure is the value of a criterion. A condition is 0 or 1, and NoPriority is -1.
+// Figure is the value of a criterion. Conditions have the values 0 and 1, and NoPriority
+// is shown as -1.
 type Figure struct {
 	Criterion Criterion
 	Value     int64
@@ -51,7 +53,7 @@ type Exclusion struct {
 	Name, Why string
 }
 
-// Explain chooses like Choose and returns the reasons. It changes nothing.
+// Explain chooses a path like Choose, and also returns the reasons. It changes nothing.
 func (v *View) Explain(r *Request) Explanation {
 	t := &trace{}
 	c := chooser{v: v, r: r, t: t}
@@ -104,7 +106,8 @@ func (t *trace) excludeRoute(r *Route, why string) {
 	}
 }
 
-// end completes a step.
+// end adds a step with the ranked candidates, and with the objects that were excluded
+// since the last step.
 func (t *trace) end(what string, ranked []Candidate) {
 	if len(ranked)+len(t.excluded) > 0 {
 		t.steps = append(t.steps, Step{What: what, Candidates: ranked, Excluded: t.excluded})
@@ -112,8 +115,8 @@ func (t *trace) end(what string, ranked []Candidate) {
 	t.excluded = nil
 }
 
-// endNets completes the choice among the nets of a peer. Nets that were not candidates are
-// excluded with the reason why.
+// endNets adds the step in which a net of the peer p was chosen. Nets of p that were not
+// candidates are excluded for the reason why.
 func (t *trace) endNets(what string, p *Peer, why string) {
 	for _, n := range p.Nets {
 		if !slices.ContainsFunc(t.nets, func(f netCriteria) bool { return f.peer == n }) {
@@ -142,7 +145,8 @@ func (t *trace) endRoutes(to lnet.Net) {
 	t.routes = nil
 }
 
-// rank sorts the candidates in the order in which they would be chosen one after the other.
+// rank sorts the candidates: the first is the one that was chosen, the second the one that
+// would be chosen without the first, and so on.
 func rank[F any](seen []F, better func(f, g *F) (bool, Criterion), describe func(*F) Candidate) []Candidate {
 	order := make([]*F, 0, len(seen))
 	for k := range seen {
@@ -201,7 +205,8 @@ func (f *routeCriteria) describe() Candidate {
 	}}
 }
 
-// priorityValue returns a priority as tools show it.
+// priorityValue returns a priority in the form in which tools show it, with -1 for
+// NoPriority.
 func priorityValue(priority uint32) int64 {
 	if priority == NoPriority {
 		return -1
@@ -216,7 +221,8 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// Value returns the value of a criterion, or 0 if the candidate does not have it.
+// Value returns the candidate's value of a criterion, or 0 if the criterion was not
+// compared.
 func (c *Candidate) Value(by Criterion) int64 {
 	for _, f := range c.Figures {
 		if f.Criterion == by {

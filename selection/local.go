@@ -12,27 +12,27 @@ const UnknownCPT = -1
 // NI holds the attributes of a local NI that selection uses (selection 2). The node embeds
 // it, calls Init first, and keeps the exported fields up to date.
 type NI struct {
-	// NID, CPT and Owner do not change once the NI is in a Local. CPT is that of the
-	// device, or UnknownCPT. Owner is for the caller, to find its own record of the NI in a
-	// Decision.
+	// NID, CPT and Owner must not change once the NI is in a Local. CPT is that of the
+	// device, or UnknownCPT. Owner is the caller's own record of the NI, so that the caller
+	// can find it from a Decision.
 	NID   lnet.NID
 	CPT   int
 	Owner any
 
-	// Fatal reports that the driver cannot use the NI because its link is down.
+	// Fatal is true while the NI's link is down, so that the driver cannot use the NI.
 	Fatal atomic.Bool
 	// Health is 0 to MaxHealth.
 	Health atomic.Int32
-	// Credits is the number of available send credits. If messages wait for a credit, it is
-	// minus their number.
+	// Credits is the number of available send credits. If n messages wait for a credit, it is
+	// -n.
 	Credits atomic.Int64
 
 	priority priority
 	turn     atomic.Uint64
-	number   uint // number of the NI among all that ever were in a Local; 0 if it was not
+	number   uint // position of the NI among all that were ever added to a Local, from 1; 0 if it was never added
 }
 
-// Init sets i to a healthy NI without credits.
+// Init initializes i as an NI with full health and without credits.
 func (i *NI) Init(nid lnet.NID, cpt int, owner any) {
 	i.NID, i.CPT, i.Owner = nid, cpt, owner
 	i.Health.Store(MaxHealth)
@@ -41,8 +41,8 @@ func (i *NI) Init(nid lnet.NID, cpt int, owner any) {
 // Priority returns the priority set by policies, or NoPriority.
 func (i *NI) Priority() uint32 { return i.priority.get() }
 
-// Turn returns the sequence number, among all messages of the node, of the last message on
-// the NI. The lower it is, the longer the NI has been idle.
+// Turn returns the number of the last message on the NI, counted over all messages of the
+// node. The lower it is, the longer the NI has been idle.
 func (i *NI) Turn() uint64 { return i.turn.Load() }
 
 // Net is a net on which the node has NIs.
@@ -69,20 +69,20 @@ func (n *Net) Health() int {
 	return int(best)
 }
 
-// Local is an immutable set of the node's nets and NIs.
+// Local is an immutable set of the nets and NIs of this node.
 type Local struct {
 	// Nets are in the order of the configuration.
 	Nets []*Net
 
-	// loopback is the net of 0@lo, which is not used as a rail. It is nil if NewLocal got
-	// no such NI.
+	// loopback is the net of 0@lo, which messages to other nodes cannot use. It is nil if
+	// NewLocal was called without an NI 0@lo.
 	loopback   *Net
 	turn       atomic.Uint64
-	lastNumber uint // number of places assigned
+	lastNumber uint // highest number that was given to an NI
 }
 
-// NewLocal returns the successor of old, which may be nil, with the NIs in the order of the
-// configuration. Nets that are in old keep their priorities and turns.
+// NewLocal returns a Local with these NIs, which are in the order of the configuration. It
+// replaces old: nets that are also in old keep their priorities and turns. old may be nil.
 func NewLocal(old *Local, nis []*NI) *Local {
 	l := &Local{}
 	if old != nil {
@@ -113,7 +113,8 @@ func NewLocal(old *Local, nis []*NI) *Local {
 	return l
 }
 
-// Net returns the net with the ID, or nil if it is not local. A nil Local has no nets.
+// Net returns the local net with the ID, or nil if this node has no NI on it. A nil Local
+// has no nets.
 func (l *Local) Net(id lnet.Net) *Net {
 	if l == nil {
 		return nil
@@ -129,7 +130,8 @@ func (l *Local) Net(id lnet.Net) *Net {
 	return nil
 }
 
-// Find returns the NI with the NID and its net, or nil if the NID is not local.
+// Find returns the local NI with the NID, and its net. It returns nil for both if this
+// node does not have the NID.
 func (l *Local) Find(nid lnet.NID) (*NI, *Net) {
 	n := l.Net(nid.Net())
 	if n == nil {

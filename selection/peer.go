@@ -7,24 +7,24 @@ import (
 )
 
 // PeerNI holds the attributes of a NID of a peer that selection uses (selection 2). The
-// node embeds it, calls Init first, and keeps the exported fields up to date. A PeerNI
-// belongs to the Peer that was last published with it. It remains when peers are merged,
-// split and replaced.
+// node embeds it, calls Init first, and keeps the exported fields up to date. It continues
+// to exist when peers are merged, split and replaced: it belongs to the Peer that
+// contained it when Publish was last called.
 type PeerNI struct {
-	// NID and Owner do not change. Owner is for the caller.
+	// NID and Owner must not change. Owner is the caller's own record of the peer NI.
 	NID   lnet.NID
 	Owner any
 	net   lnet.Net // the net of NID
 
-	// Up is the last status that the peer or the driver reported.
+	// Up is the last status of the NID that its node or the driver reported.
 	Up atomic.Bool
 	// Health is 0 to MaxHealth.
 	Health atomic.Int32
-	// Credits is the number of available send credits. If messages wait for a credit, it is
-	// minus their number.
+	// Credits is the number of available send credits. If n messages wait for a credit, it is
+	// -n.
 	Credits atomic.Int64
-	// Queued is the size in bytes, including headers, of messages that hold or wait for a
-	// credit.
+	// Queued is the total size in bytes, including headers, of the messages to p that hold a
+	// credit or wait for one.
 	Queued atomic.Int64
 
 	troubles atomic.Uint64
@@ -33,32 +33,33 @@ type PeerNI struct {
 	// sources and routers are the preferences set by policies.
 	sources atomic.Pointer[preferences]
 	routers atomic.Pointer[preferences]
-	// first is the NID of the local NI that first served this peer NI. It is used only if
-	// the peer is not multi-rail and policies set no sources.
+	// first is the NID of the local NI that first exchanged a message with this peer NI. It
+	// is preferred, but only if the peer is not multi-rail and policies prefer no NIs.
 	first atomic.Pointer[lnet.NID]
 	peer  atomic.Pointer[Peer]
 }
 
-// Init sets p to a healthy peer NI without credits that does not belong to a peer.
+// Init initializes p as a peer NI with full health, without credits, and not yet part of a
+// peer.
 func (p *PeerNI) Init(nid lnet.NID, owner any) {
 	p.NID, p.Owner, p.net = nid, owner, nid.Net()
 	p.Up.Store(true)
 	p.Health.Store(MaxHealth)
 }
 
-// Peer returns the peer that p belongs to, or nil before the first Publish.
+// Peer returns the peer to which p belongs. It returns nil before the first Publish of a
+// Peer that contains p.
 func (p *PeerNI) Peer() *Peer { return p.peer.Load() }
 
 // Priority returns the priority set by policies, or NoPriority.
 func (p *PeerNI) Priority() uint32 { return p.priority.get() }
 
-// Turn returns the sequence number, among all messages to the peer, of the last message to
-// p.
+// Turn returns the number of the last message to p, counted over all messages to its peer.
 func (p *PeerNI) Turn() uint64 { return p.turn.Load() }
 
-// Prefer records i as the preferred NI for p (discovery 2.5). It does nothing if p already
-// has a preference or belongs to a multi-rail peer. The node calls it when a message
-// arrives from an unknown neighbour; Commit handles the other cases.
+// Prefer makes i the preferred NI for messages to p (discovery 2.5). It does nothing if p
+// already has a preferred NI or belongs to a multi-rail peer. The node calls it when a
+// message arrives from an unknown neighbour. In other cases Decision.Commit calls it.
 func (p *PeerNI) Prefer(i *NI) {
 	if q := p.peer.Load(); q != nil && q.MultiRail || p.sources.Load() != nil {
 		return
@@ -68,8 +69,9 @@ func (p *PeerNI) Prefer(i *NI) {
 	}
 }
 
-// Sources returns the local NIDs from which p is preferably reached: those set by policies,
-// otherwise the NI that first served it. The caller owns the slice.
+// Sources returns the local NIDs from which messages to p are preferably sent: those that
+// policies prefer, otherwise that of the NI that first exchanged a message with p. The
+// caller owns the slice.
 func (p *PeerNI) Sources() []lnet.NID {
 	if s := p.sources.Load(); s != nil {
 		return s.list()
@@ -80,14 +82,15 @@ func (p *PeerNI) Sources() []lnet.NID {
 	return nil
 }
 
-// Routers returns the primary NIDs of the gateways that policies prefer for p. The caller
-// owns the slice.
+// Routers returns the primary NIDs of the gateways that policies prefer for messages to p.
+// The caller owns the slice.
 func (p *PeerNI) Routers() []lnet.NID { return p.routers.Load().list() }
 
 // PeerNet is a net on which a peer has NIDs.
 type PeerNet struct {
 	ID lnet.Net
-	// NIs are in the order in which they were attached, with the primary NID first.
+	// NIs are in the order in which they were added to the peer. On the primary NID's net,
+	// the primary NID is the first.
 	NIs []*PeerNI
 
 	priority priority
@@ -106,11 +109,11 @@ func (n *PeerNet) Health() int {
 	return int(best)
 }
 
-// Identity is what discovery has found about a peer as a whole.
+// Identity holds the properties of a peer as a whole that discovery has found.
 type Identity struct {
 	// Primary is the primary NID of the peer.
 	Primary lnet.NID
-	// MultiRail reports whether any NID of the peer may be used.
+	// MultiRail reports whether messages may use any NID of the peer.
 	MultiRail bool
 	// NoDiscovery reports whether the peer does not support discovery.
 	NoDiscovery bool
@@ -120,25 +123,26 @@ type Identity struct {
 	Removed bool
 }
 
-// Peer is an immutable set of the NIDs of another node.
+// Peer is an immutable set of the NIDs of one other node, grouped by net. A change creates
+// a new Peer.
 type Peer struct {
 	Identity
-	// Nets are in the order in which they were attached, with the net of the primary NID
+	// Nets are in the order in which they were added. The net of the primary NID is the
 	// first.
 	Nets []*PeerNet
 
 	turn *atomic.Uint64 // shared by all successive Peers
 }
 
-// NewPeer returns the successor of old with the peer NIs nis. If old is nil, it is the
-// successor of the peer that the first of nis belongs to. nis are in the order in which
-// they were attached, with the primary NID first if it was attached as that. Nets that are
-// in old keep their priorities. Turns are shared with old, because messages may still use
-// it. The new peer takes effect with Publish.
+// NewPeer returns a peer with the peer NIs nis, which takes effect with Publish. It
+// replaces old: nets that are in old keep their priorities, and turns are shared with old,
+// because messages may still use old. If old is nil, the peer to which the first of nis
+// belongs is replaced. nis must be in the order in which they were added to the peer,
+// except that the primary NID comes first.
 func NewPeer(old *Peer, id Identity, nis []*PeerNI) *Peer {
 	p := &Peer{Identity: id, Nets: make([]*PeerNet, 0, 1)}
 	if old == nil && len(nis) > 0 {
-		old = nis[0].Peer() // created when a message first came from or went to the NID
+		old = nis[0].Peer() // the peer that was created together with the PeerNI
 	}
 	if old != nil {
 		p.turn = old.turn
@@ -159,14 +163,14 @@ func NewPeer(old *Peer, id Identity, nis []*PeerNI) *Peer {
 			p.Nets = append(p.Nets, n)
 		}
 		n.NIs = append(n.NIs, i)
-		// A NID from a peer with more traffic would otherwise have to wait until this peer
-		// has caught up.
+		// i may have a higher turn, from a peer with more traffic. Without this, i would not be
+		// used until the turns of this peer have caught up.
 		atLeast(p.turn, i.turn.Load())
 	}
 	return p
 }
 
-// atLeast sets turn to least if it is lower.
+// atLeast sets turn to least if turn is lower.
 func atLeast(turn *atomic.Uint64, least uint64) {
 	for {
 		now := turn.Load()
@@ -176,8 +180,9 @@ func atLeast(turn *atomic.Uint64, least uint64) {
 	}
 }
 
-// Publish makes p the peer of its NIDs. If p is multi-rail, the NIs that first served them
-// are discarded. Preferences of policies remain.
+// Publish makes p the peer to which its NIDs belong. If p is multi-rail, NIs that are
+// preferred because they first exchanged a message with a NID are no longer preferred.
+// Preferences of policies remain.
 func (p *Peer) Publish() {
 	for _, n := range p.Nets {
 		for _, i := range n.NIs {
@@ -189,7 +194,8 @@ func (p *Peer) Publish() {
 	}
 }
 
-// Net returns the peer's net with the ID, or nil if the peer has no NID there.
+// Net returns the peer's net with the ID, or nil if the peer has no NID on it. A nil Peer
+// has no nets.
 func (p *Peer) Net(id lnet.Net) *PeerNet {
 	if p == nil {
 		return nil
@@ -202,7 +208,7 @@ func (p *Peer) Net(id lnet.Net) *PeerNet {
 	return nil
 }
 
-// UpOn reports whether the peer has a NID on the net whose status is up.
+// UpOn reports whether the peer has a NID on the net that is up.
 func (p *Peer) UpOn(net lnet.Net) bool {
 	n := p.Net(net)
 	if n == nil {

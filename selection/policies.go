@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Policies holds the selection rules of the node: a list of Rules and a table of
-// TypedRules. The zero value is empty. It is not safe for concurrent use. Changes take
-// effect with Compile.
+// Policies holds the user-defined selection policies of the node: a list of Rules and a
+// table of TypedRules. The zero value is empty. Policies is not safe for concurrent use.
+// Changes take effect when Compile is called and the result is applied.
 type Policies struct {
 	rules  []Rule
 	typed  []TypedRule
@@ -23,13 +23,13 @@ func (p *Policies) Clone() *Policies {
 	return &c
 }
 
-// Append is the place at the end of the list.
+// Append, as a place, means the end of the list.
 const Append = -1
 
-// Add inserts a rule into the list at place, which is 0 to the number of rules (selection
-// 6.3). Any other place means the end. If the list has a rule for the same objects, Add
-// instead changes the priority of that rule in place. It returns ErrExists if that would
-// change nothing, and ErrInvalid if the rule is invalid.
+// Add inserts a rule into the list at the given place, from 0 (selection 6.3). A place
+// outside of the list means the end. If the list has a rule for the same objects, Add
+// instead changes the priority of that rule, which keeps its place. Add returns ErrExists
+// if the existing rule has the same priority, and ErrInvalid if r is invalid.
 func (p *Policies) Add(r Rule, place int) error {
 	if err := r.check(); err != nil {
 		return fmt.Errorf("add rule: %w", err)
@@ -65,17 +65,17 @@ func (p *Policies) Delete(place int) error {
 	return nil
 }
 
-// DeleteAll removes all rules from the list, but none of the TypedRules.
+// DeleteAll removes all Rules from the list. The TypedRules remain.
 func (p *Policies) DeleteAll() {
 	p.rules = nil
 	p.revision++
 }
 
-// Rules returns a copy of the list.
+// Rules returns a copy of the list of Rules.
 func (p *Policies) Rules() []Rule { return slices.Clone(p.rules) }
 
-// effective returns the rules of the list followed by those that the table is equivalent
-// to, in order of precedence.
+// effective returns all rules in order of precedence: those of the list, followed by the
+// TypedRules in the form of Rules.
 func (p *Policies) effective() []Rule {
 	all := slices.Clone(p.rules)
 	for k := range p.typed {

@@ -6,16 +6,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// preferences are the NIDs that a policy prefers: those of local NIs in the order of the
-// configuration, or of gateways in the order of their routes. They are immutable, and
-// shared by all objects that the rule matches.
+// preferences are the NIDs that a policy prefers. They are NIDs of local NIs, in the order
+// of the configuration, or of gateways, in the order of their routes. preferences are
+// immutable and shared by all objects that the rule matches.
 type preferences struct {
 	nids []lnet.NID
 	// set holds the same NIDs if there are many; otherwise it is nil.
 	set map[lnet.NID]struct{}
 }
 
-// setFrom is the number of NIDs from which a set is faster than the list.
+// setFrom is the number of NIDs from which looking them up in a map is faster than
+// searching the list.
 const setFrom = 64
 
 func newPreferences(nids []lnet.NID) *preferences {
@@ -44,8 +45,8 @@ func (p *preferences) has(n lnet.NID) bool {
 	return slices.Contains(p.nids, n)
 }
 
-// with returns the union of p and q, with the NIDs of p first. It returns p if q adds
-// nothing.
+// with returns p and q combined, with the NIDs of p first. It returns p itself if p has
+// all NIDs of q.
 func (p *preferences) with(q *preferences) *preferences {
 	nids := p.nids
 	for _, n := range q.nids {

@@ -8,17 +8,17 @@ import (
 
 // Routing is an immutable route table. A nil table has no routes.
 type Routing struct {
-	// all holds the routes of each net in list order. Nets are in the order in which they
-	// were added.
+	// all holds all routes, grouped by net. Nets are in the order in which they were added,
+	// and the routes of each net in the order in which selection considers them.
 	all      []*Route
 	nets     map[lnet.Net][]*Route
 	gateways map[*PeerNI]struct{}
 	nids     map[lnet.NID]struct{} // the NIDs of gateways
 }
 
-// NewRouting returns a table in which the routes of each net keep their order. A new route
-// should be inserted at a random place among those of its net, so that nodes spread their
-// traffic over routers (lnet-core 8.1).
+// NewRouting returns a table of these routes. The routes of each net keep their order. A
+// new route should be inserted at a random place among those of its net, so that different
+// nodes prefer different routers (lnet-core 8.1).
 func NewRouting(routes []*Route) *Routing {
 	t := &Routing{
 		all: slices.Clone(routes), nets: make(map[lnet.Net][]*Route),
@@ -33,8 +33,8 @@ func NewRouting(routes []*Route) *Routing {
 	return t
 }
 
-// With returns the table with r inserted at place among the routes of its net. Place 0 is
-// the front. A place beyond the end is the end.
+// With returns a copy of the table with r inserted at the given place among the routes of
+// its net, from 0. A place beyond the end means the end.
 func (t *Routing) With(r *Route, place int) *Routing {
 	all := t.Routes()
 	at := len(all)
@@ -51,9 +51,9 @@ func (t *Routing) With(r *Route, place int) *Routing {
 	return NewRouting(slices.Insert(all, at, r))
 }
 
-// WithAll returns the table with more routes. place is called with the number n of routes
-// that the net has so far, and returns the place of the new one, 0 to n. It costs as much
-// as adding a single route.
+// WithAll returns a copy of the table with more routes. For each of them it calls place
+// with the number n of routes that its net has so far; place returns where to insert the
+// new route, 0 to n. WithAll costs about as much as adding one route.
 func (t *Routing) WithAll(routes []*Route, place func(n int) int) *Routing {
 	nets := make(map[lnet.Net][]*Route)
 	var order []lnet.Net
@@ -76,8 +76,8 @@ func (t *Routing) WithAll(routes []*Route, place func(n int) int) *Routing {
 	return NewRouting(all)
 }
 
-// Without returns the table without the routes for which match returns true, and those
-// routes.
+// Without returns a copy of the table without the routes for which match returns true.
+// gone are the routes that were left out.
 func (t *Routing) Without(match func(*Route) bool) (next *Routing, gone []*Route) {
 	var kept []*Route
 	for _, r := range t.Routes() {
@@ -90,8 +90,9 @@ func (t *Routing) Without(match func(*Route) bool) (next *Routing, gone []*Route
 	return NewRouting(kept), gone
 }
 
-// RebindGateways returns the table with each route through the peer NI that now has its gateway's
-// NID. find returns that peer NI, or nil to keep the route's own.
+// RebindGateways returns a copy of the table in which the gateway of each route is the
+// peer NI that find returns for the gateway's NID. If find returns nil, the route is not
+// changed.
 func (t *Routing) RebindGateways(find func(lnet.NID) *PeerNI) *Routing {
 	routes := t.Routes()
 	for k, r := range routes {
@@ -102,10 +103,11 @@ func (t *Routing) RebindGateways(find func(lnet.NID) *PeerNI) *Routing {
 	return NewRouting(routes)
 }
 
-// MoveGateway returns the table in which routes through the NID from lead through to instead, in
-// the same places. same reports whether another route already leads through the peer of to.
-// Of two such routes to one net, the existing one is kept, unless the moved route is better
-// in all respects (lnet-core 8.1). gone are the routes that were removed.
+// MoveGateway returns a copy of the table in which all routes through the NID from lead
+// through the peer NI to instead. They keep their places. same reports whether a route
+// already leads through the peer of to. If a net would then have two routes through that
+// peer, the existing one is kept, unless the moved route has both a better priority and
+// fewer hops (lnet-core 8.1). gone are the routes that were removed.
 func (t *Routing) MoveGateway(from lnet.NID, to *PeerNI, same func(*Route) bool) (next *Routing, gone []*Route) {
 	next = t
 	for _, r := range t.Routes() {
@@ -132,7 +134,8 @@ func (t *Routing) without(r *Route) *Routing {
 	return NewRouting(slices.DeleteFunc(t.Routes(), func(o *Route) bool { return o == r }))
 }
 
-// Routes returns all routes. Those of one net are in list order. The caller owns the slice.
+// Routes returns all routes, grouped by net, in the order of the table. The caller owns
+// the slice.
 func (t *Routing) Routes() []*Route {
 	if t == nil {
 		return nil
@@ -140,7 +143,8 @@ func (t *Routing) Routes() []*Route {
 	return slices.Clone(t.all)
 }
 
-// To returns the routes to a net in list order. The table owns the slice.
+// To returns the routes to a net in the order of the table. The caller must not modify the
+// slice.
 func (t *Routing) To(net lnet.Net) []*Route {
 	if t == nil {
 		return nil
@@ -148,7 +152,7 @@ func (t *Routing) To(net lnet.Net) []*Route {
 	return t.nets[net]
 }
 
-// Uses reports whether a route was created with nid as its gateway.
+// Uses reports whether a route was created with nid as its gateway's NID.
 func (t *Routing) Uses(nid lnet.NID) bool {
 	if t == nil {
 		return false
@@ -157,7 +161,7 @@ func (t *Routing) Uses(nid lnet.NID) bool {
 	return ok
 }
 
-// gateway reports whether a route uses the peer.
+// gateway reports whether a route was created with a NID of the peer p.
 func (t *Routing) gateway(p *Peer) bool {
 	if t == nil || p == nil {
 		return false

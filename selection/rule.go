@@ -6,8 +6,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Rule is a user-defined selection policy (selection 6.1). Its effect depends on the
-// patterns that are set:
+// Rule is a user-defined selection policy (selection 6.1). Its effect depends on which
+// patterns are set:
 //
 //	Src              priority of local nets, or with an address of local NIs
 //	Dst              priority of peer nets, or with an address of peer NIs
@@ -17,15 +17,17 @@ import (
 // A preference never excludes objects that it does not match.
 type Rule struct {
 	Src, Dst, Rte lnet.Pattern
-	// Priority is the priority that a rule with only Src or only Dst sets. The best is 0.
+	// Priority is the priority that the rule sets, if only Src or only Dst is set. The best
+	// priority is 0.
 	Priority uint32
 }
 
-// HasPriority reports whether the rule sets a priority. Otherwise it sets preferred NIs or
-// gateways.
+// HasPriority reports whether the rule sets a priority. If it does not, it sets preferred
+// NIs or gateways.
 func (r *Rule) HasPriority() bool { return r.Rte.IsZero() && (r.Src.IsZero() || r.Dst.IsZero()) }
 
-// check rejects combinations of patterns that have no effect. Kernels accept some of them.
+// check returns ErrInvalid if the patterns that are set have no effect together. Kernels
+// accept some of these combinations.
 func (r *Rule) check() error {
 	switch {
 	case !r.Src.IsZero() && !r.Dst.IsZero() && !r.Rte.IsZero():
@@ -44,7 +46,7 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// sameMatch reports whether both rules match the same objects.
+// sameMatch reports whether r and o match the same objects.
 func (r *Rule) sameMatch(o *Rule) bool {
 	return r.Src.Equal(o.Src) && r.Dst.Equal(o.Dst) && r.Rte.Equal(o.Rte)
 }

@@ -1,19 +1,19 @@
 package selection
 
-// Trouble is a known problem of a path other than reduced health. Less trouble is better,
-// and it takes precedence over all other attributes of the peer. It never excludes a path:
-// a path in trouble is used if no better one exists. Kernels have no such attribute.
+// Trouble is a known problem of a path, other than reduced health. A path with less
+// trouble is preferred, whatever its other attributes are. A path with trouble is still
+// used if no better one exists. Kernels have no such attribute.
 type Trouble uint8
 
 // The kinds of trouble, in increasing order.
 const (
 	NoTrouble Trouble = iota
-	// Suspect means that the path shares its NI or its peer NI with a stalled path, of
-	// which it is unknown which end is at fault.
+	// Suspect means that the path shares its NI or its peer NI with a stalled path, so that
+	// its NI or peer NI may be the cause of the stall.
 	Suspect
 	// Stalled means that messages from the NI to the peer NI are not acknowledged.
 	Stalled
-	// ToldDown means that the peer reported its NI as down.
+	// ToldDown means that the peer itself reported the peer NI as down.
 	ToldDown
 )
 
@@ -30,21 +30,21 @@ func (t Trouble) String() string {
 	return "link down"
 }
 
-// troubles is the trouble between a peer NI and each local NI. Stalled sets the bit of the
-// NI's slot, and toldDown applies to all NIs. For several peer NIs, it is the trouble that
-// all of them have (see and).
+// troubles holds the trouble between a peer NI and all local NIs. Each local NI has a bit,
+// which is set if messages from it are stalled. The bit toldDown applies to all local NIs.
+// For several peer NIs, troubles holds the trouble that all of them have (see intersect).
 type troubles uint64
 
 const (
 	toldDown troubles = 1 << 63
-	// troubleBits is the number of NIs with separate bits. Further NIs share the bits of earlier
-	// ones, and so their Stalled state.
+	// troubleBits is the number of bits for local NIs. If there are more NIs, several share a
+	// bit, and so appear to be stalled together.
 	troubleBits = 63
 )
 
 func (t troubles) intersect(o troubles) troubles { return t.expand() & o.expand() }
 
-// expand sets the bits of all NIs if toldDown is set.
+// expand returns t with the bits of all local NIs set, if toldDown is set.
 func (t troubles) expand() troubles {
 	if t&toldDown != 0 {
 		return ^troubles(0)
@@ -52,7 +52,8 @@ func (t troubles) expand() troubles {
 	return t
 }
 
-// onPath returns the trouble on the path from i. If i is nil, only toldDown counts.
+// onPath returns the trouble on the path from i to the peer NI. If i is nil, it returns
+// ToldDown or NoTrouble.
 func (t troubles) onPath(i *NI) Trouble {
 	switch {
 	case t&toldDown != 0:
@@ -63,7 +64,7 @@ func (t troubles) onPath(i *NI) Trouble {
 	return NoTrouble
 }
 
-// onNet returns the trouble on the best path from the NIs of n whose links are up.
+// onNet returns the least trouble on a path from an NI of n whose link is up.
 func (t troubles) onNet(n *Net) Trouble {
 	if t == 0 || t&toldDown != 0 || n == nil {
 		return t.onPath(nil)
@@ -80,11 +81,11 @@ func (t troubles) onNet(n *Net) Trouble {
 	return best
 }
 
-// troubleBit returns the bit of the NI in troubles.
+// troubleBit returns the bit of i in troubles.
 func (i *NI) troubleBit() troubles { return 1 << (i.number % troubleBits) }
 
-// SetStalled records whether messages to p from i, which is in a Local, are stalled. It
-// reports whether the state has changed.
+// SetStalled records whether messages from i to p are stalled. i must be in a Local.
+// SetStalled reports whether the state has changed.
 func (p *PeerNI) SetStalled(i *NI, stalled bool) bool {
 	if stalled {
 		return troubles(p.troubles.Or(uint64(i.troubleBit())))&i.troubleBit() == 0
@@ -92,12 +93,12 @@ func (p *PeerNI) SetStalled(i *NI, stalled bool) bool {
 	return troubles(p.troubles.And(^uint64(i.troubleBit())))&i.troubleBit() != 0
 }
 
-// Stalled reports whether SetStalled has recorded a stall from i, regardless of other
-// trouble of p.
+// Stalled reports whether SetStalled has recorded that messages from i to p are stalled.
+// Other trouble of p has no influence.
 func (p *PeerNI) Stalled(i *NI) bool { return p.trouble()&i.troubleBit() != 0 }
 
-// SetToldDown records whether the peer reports p as down. It reports whether the state has
-// changed.
+// SetToldDown records whether the peer reports p as down, and reports whether this is a
+// change.
 func (p *PeerNI) SetToldDown(down bool) bool {
 	if down {
 		return troubles(p.troubles.Or(uint64(toldDown)))&toldDown == 0
@@ -105,13 +106,13 @@ func (p *PeerNI) SetToldDown(down bool) bool {
 	return troubles(p.troubles.And(^uint64(toldDown)))&toldDown != 0
 }
 
-// Trouble returns the trouble on the path from i to p. If i is nil, it returns that of p
-// alone.
+// Trouble returns the trouble on the path from i to p. If i is nil, it returns the trouble
+// that does not depend on the local NI.
 func (p *PeerNI) Trouble(i *NI) Trouble { return p.trouble().onPath(i) }
 
 func (p *PeerNI) trouble() troubles { return troubles(p.troubles.Load()) }
 
-// trouble returns the trouble that all NIDs of the peer on the net have.
+// trouble returns the trouble that all peer NIs on the net have.
 func (n *PeerNet) trouble() troubles {
 	all := ^troubles(0)
 	for _, p := range n.NIs {
@@ -122,8 +123,9 @@ func (n *PeerNet) trouble() troubles {
 	return all
 }
 
-// combinedTrouble is the trouble that all, and that some, of the peer NIs have to which a message
-// may be sent.
+// combinedTrouble is the trouble of the peer NIs to which a message may be sent: all is
+// the trouble that every one of them has, and some is the trouble that at least one of
+// them has.
 type combinedTrouble struct{ all, some troubles }
 
 func (n *PeerNet) combinedTrouble() combinedTrouble {
@@ -140,7 +142,8 @@ func (p *PeerNI) combinedTrouble() combinedTrouble {
 	return combinedTrouble{all: t, some: t}
 }
 
-// onPath returns the trouble on the path from i.
+// onPath returns the trouble on a path from i. It is the trouble of the best of the peer
+// NIs, or Suspect if that has none but messages from i to another one are stalled.
 func (t combinedTrouble) onPath(i *NI) Trouble {
 	if t.some&i.troubleBit() == 0 {
 		return t.all.onPath(i)
@@ -148,8 +151,8 @@ func (t combinedTrouble) onPath(i *NI) Trouble {
 	return max(t.all.onPath(i), Suspect)
 }
 
-// trouble returns the trouble of a peer NI on the path from an NI or, if that is nil, from
-// any NI on its net.
+// trouble returns the trouble on the path from the local NI from to p. If from is nil, it
+// returns the least trouble on a path from any NI on the net of p.
 func (c *chooser) trouble(p *PeerNI, from *NI) Trouble {
 	t := p.trouble()
 	if t == 0 {
@@ -161,9 +164,10 @@ func (c *chooser) trouble(p *PeerNI, from *NI) Trouble {
 	return max(t.onPath(from), Suspect)
 }
 
-// leastTrouble returns the trouble of the best net that the peer shares with this node and
-// that has a link up. A net whose links are all down counts as at least that bad.
-// Otherwise, messages would go to a dead link because a peer is slow.
+// leastTrouble returns the lowest trouble of the nets that the peer shares with this node
+// and on which a local link is up. A shared net whose links are all down counts as having
+// at least this trouble. Otherwise a net without a working link could be preferred, only
+// because on the other nets the peer is stalled.
 func (c *chooser) leastTrouble(p *Peer) Trouble {
 	least := ToldDown
 	for _, pn := range p.Nets {

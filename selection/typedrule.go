@@ -9,16 +9,17 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// RuleType is the kind of objects that a TypedRule matches.
+// RuleType is the kind of objects that a TypedRule applies to.
 type RuleType uint8
 
-// The types of rules.
+// The types of TypedRules.
 const (
 	// RuleNet matches nets of this node and of peers.
 	RuleNet RuleType = iota
 	// RuleNID matches NIs of this node and of peers.
 	RuleNID
-	// RulePeer matches pairs of local NIs and peer NIs.
+	// RulePeer matches pairs of local NIs and peer NIs, and makes the local NIs preferred for
+	// these peer NIs.
 	RulePeer
 )
 
@@ -32,19 +33,20 @@ func (t RuleType) String() string {
 	return fmt.Sprintf("rule type %d", uint8(t))
 }
 
-// TypedRule is a selection rule of the Multi-Rail design (selection 7). It matches local
-// objects and those of peers, and is identified by an ID that does not change. Rules in the
-// list of Policies take precedence.
+// TypedRule is a selection policy in the form of the Multi-Rail design (selection 7). It
+// applies to local objects and to those of peers, and has an ID that does not change.
+// Rules in the list of Policies take precedence over TypedRules.
 type TypedRule struct {
-	// ID is the ID of the rule, from 0.
+	// ID identifies the rule, from 0.
 	ID   int
 	Type RuleType
-	// Pattern matches the nets of RuleNet or the NIDs of RuleNID.
+	// Pattern is the pattern of a RuleNet for nets, or of a RuleNID for NIDs.
 	Pattern lnet.Pattern
-	// Local and Remote match the NIDs of RulePeer.
+	// Local and Remote are the patterns of a RulePeer for local and peer NIDs.
 	Local, Remote lnet.Pattern
-	// Priority is the priority of the rule. The best is 0. Of the peer rules that match one
-	// peer NI, all those with the best priority apply.
+	// Priority is the priority that the rule sets; the best is 0. For a RulePeer it is the
+	// priority of the rule itself: of those that match a peer NI, all with the best priority
+	// apply.
 	Priority uint32
 }
 
@@ -69,7 +71,7 @@ func (r *TypedRule) check() error {
 	return nil
 }
 
-// SameMatch reports whether both rules match the same objects.
+// SameMatch reports whether r and o match the same objects.
 func (r *TypedRule) SameMatch(o *TypedRule) bool {
 	return r.Type == o.Type && r.Pattern.Equal(o.Pattern) && r.Local.Equal(o.Local) && r.Remote.Equal(o.Remote)
 }
@@ -82,8 +84,8 @@ const (
 )
 
 // AddTyped adds a rule and returns its ID. If r.ID is AnyID, it chooses an ID that was
-// never used, or the lowest free one if IDMax was used. It returns ErrExists if a rule with
-// the same ID or for the same objects exists, and ErrInvalid if the rule is invalid.
+// never used, or the lowest free ID if IDMax was used already. It returns ErrExists if a
+// rule with the same ID or for the same objects exists, and ErrInvalid if r is invalid.
 func (p *Policies) AddTyped(r TypedRule) (int, error) {
 	if err := r.check(); err != nil {
 		return 0, fmt.Errorf("add %s rule: %w", r.Type, err)
@@ -106,7 +108,7 @@ func (p *Policies) AddTyped(r TypedRule) (int, error) {
 	return r.ID, nil
 }
 
-// freeID returns the ID for a rule without one.
+// freeID returns the ID for a rule that is added with AnyID.
 func (p *Policies) freeID() int {
 	if p.nextID <= IDMax {
 		return p.nextID
@@ -119,14 +121,15 @@ func (p *Policies) freeID() int {
 	return len(p.typed)
 }
 
-// HasPattern reports whether the rule has a pattern of any kind.
+// HasPattern reports whether at least one of the rule's patterns is set.
 func (r *TypedRule) HasPattern() bool {
 	return !r.Pattern.IsZero() || !r.Local.IsZero() || !r.Remote.IsZero()
 }
 
-// DeleteTyped removes the rule that has r's type, r's ID unless that is AnyID, and r's
-// patterns if any are set. It returns ErrNotFound if no rule matches, and ErrInvalid if r
-// has neither an ID nor a pattern.
+// DeleteTyped removes one rule of r's type. If r has an ID, it removes the rule with that
+// ID. If r has patterns, it removes the rule with these patterns; with both, the rule must
+// match both. It returns ErrNotFound if no rule matches, and ErrInvalid if r has neither
+// an ID nor a pattern.
 func (p *Policies) DeleteTyped(r TypedRule) error {
 	unnamed := !r.HasPattern()
 	if r.ID < 0 && unnamed {
@@ -143,10 +146,11 @@ func (p *Policies) DeleteTyped(r TypedRule) error {
 	return fmt.Errorf("delete %s rule: %w", r.Type, ErrNotFound)
 }
 
-// Typed returns a copy of the rules in the table, in order of their IDs.
+// Typed returns a copy of the TypedRules, in order of their IDs.
 func (p *Policies) Typed() []TypedRule { return slices.Clone(p.typed) }
 
-// pairs returns the peer rules of the table, in order of precedence.
+// pairs returns the TypedRules of the type RulePeer in the form of Rules, in order of
+// precedence.
 func (p *Policies) pairs() []Rule {
 	pairs := slices.DeleteFunc(p.Typed(), func(t TypedRule) bool { return t.Type != RulePeer })
 	slices.SortStableFunc(pairs, func(a, b TypedRule) int { return cmp.Compare(a.Priority, b.Priority) })
