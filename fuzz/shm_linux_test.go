@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
@@ -73,14 +74,14 @@ func FuzzShmCompletion(f *testing.F) {
 
 // shmFile creates a ring file. The test keeps a descriptor and maps the file, like a process that writes
 // arbitrary bytes into it.
-func shmFile(f testing.TB) (h *shm.Host, files shm.Files, memory []byte) {
+func shmFile(f testing.TB) (h *shm.Host, files shared.Files, memory []byte) {
 	f.Helper()
-	s := shm.Sizes{Submissions: 8, Completions: 2}
+	s := shared.Sizes{Submissions: 8, Completions: 2}
 	h, files, err := shm.CreateRing(s)
 	if err != nil {
 		f.Fatal(err)
 	}
-	memory, err = unix.Mmap(files.Ring, 0, s.FileSize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err = unix.Mmap(files.Ring, 0, shm.FileSize(s), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func FuzzShmRing(f *testing.F) {
 		if later {
 			copy(memory, b)
 		}
-		if s := c.Sizes(); s.FileSize() > len(memory)+os.Getpagesize() {
+		if s := c.Sizes(); shm.FileSize(s) > len(memory)+os.Getpagesize() {
 			t.Fatalf("%+v in %d bytes", s, len(memory))
 		}
 		var s shm.Submission
@@ -155,7 +156,7 @@ func shmTaken(t *testing.T, next func() (bool, error)) (n int) {
 		case ok && err != nil:
 			lnetNamed(t, err)
 		case err != nil:
-			if !errors.Is(err, shm.ErrRing) {
+			if !errors.Is(err, shared.ErrRing) {
 				t.Fatal(err)
 			}
 			return n

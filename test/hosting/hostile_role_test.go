@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
 )
@@ -202,7 +203,7 @@ func (h *hostile) noMemory(p *raw) error {
 	if err := p.refused("/dev/zero", syscall.EINVAL, &protocol.AreaAdd{Size: 4096}, int(zero.Fd())); err != nil {
 		return err
 	}
-	m, fd, err := shm.Create("bad", 4096)
+	m, fd, err := shared.Create("bad", 4096)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
@@ -20,7 +21,7 @@ import (
 type table struct {
 	*raw
 	area   uint32
-	memory *shm.Memory
+	memory *shared.Memory
 	fd     int // of the memory
 	ring   *rawRing
 	end    *shm.Client // a correct client of the ring

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
@@ -175,8 +176,8 @@ func closeAll(fds []int) {
 }
 
 // share creates an area of whole pages. The caller closes fd and memory.
-func (p *raw) share(size int) (id uint32, m *shm.Memory, fd int, err error) {
-	if m, fd, err = shm.Create("hosting", size); err != nil {
+func (p *raw) share(size int) (id uint32, m *shared.Memory, fd int, err error) {
+	if m, fd, err = shared.Create("hosting", size); err != nil {
 		return 0, nil, 0, err
 	}
 	var reply protocol.AreaAddReply
@@ -223,8 +224,8 @@ func (p *raw) start(address string, entries uint32) (*rawRing, error) {
 	}
 	r := &rawRing{handle: reply.Handle, at: a, completions: int(reply.Completions), submissions: 4 * int(reply.Completions), fds: fds}
 	r.at.TMID = uint16(reply.TMID)
-	sizes := shm.Sizes{Submissions: r.submissions, Completions: r.completions}
-	if r.file, err = unix.Mmap(fds[0], 0, sizes.FileSize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	sizes := shared.Sizes{Submissions: r.submissions, Completions: r.completions}
+	if r.file, err = unix.Mmap(fds[0], 0, shm.FileSize(sizes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		closeAll(fds)
 		return nil, err
 	}
@@ -233,7 +234,7 @@ func (p *raw) start(address string, entries uint32) (*rawRing, error) {
 
 // attach returns the regular client end of the ring. It owns the descriptors.
 func (r *rawRing) attach() (*shm.Client, error) {
-	return shm.AttachRing(shm.Files{Ring: r.fds[0], Submissions: r.fds[1], Completions: r.fds[2]})
+	return shm.AttachRing(shared.Files{Ring: r.fds[0], Submissions: r.fds[1], Completions: r.fds[2]})
 }
 
 func (r *rawRing) close() {

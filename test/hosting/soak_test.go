@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/testing/testenv"
-	"github.com/lnetd/lnetd/transport/shm"
+	"github.com/lnetd/lnetd/memory/shared"
 )
 
 var soakTime = flag.Duration("soak", 0, "how long the soak lasts; 0: 5s, and 30m with -long")
@@ -128,7 +128,7 @@ func (s *soak) breakConnections(proxies []*proxy, stop chan struct{}) {
 			return
 		case <-time.After(time.Second + time.Duration(r.Int64N(int64(6*time.Second)))):
 		}
-		now := shm.Now()
+		now := shared.Now()
 		all := r.IntN(4) == 0
 		done := false
 		for _, p := range proxies {
@@ -144,7 +144,7 @@ func (s *soak) breakConnections(proxies []*proxy, stop chan struct{}) {
 		}
 		if done {
 			s.mu.Lock()
-			s.cuts = append(s.cuts, now, shm.Now())
+			s.cuts = append(s.cuts, now, shared.Now())
 			s.mu.Unlock()
 		}
 	}

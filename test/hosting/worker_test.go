@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 const (
@@ -237,7 +237,7 @@ func (w *worker) receipt(e *transport.BufferEvent) {
 
 func (w *worker) sent(e *transport.BufferEvent) {
 	l := e.Buffer.Data.(*load)
-	n := entry{l.number, l.begun, shm.Now(), errnoOf(e.Err)}
+	n := entry{l.number, l.begun, shared.Now(), errnoOf(e.Err)}
 	if _, err := w.ledger.Write(n.append(nil)); err != nil {
 		w.fail(err)
 	}
@@ -329,7 +329,7 @@ func (w *worker) take(number uint64) *load {
 
 func (w *worker) send(l *load, number uint64) error {
 	p := parcel{life: w.life, number: number}
-	l.number, l.begun = number, shm.Now()
+	l.number, l.begun = number, shared.Now()
 	w.mu.Lock()
 	l.under = 1
 	if number%bulkEach == 0 {
@@ -351,7 +351,7 @@ func (w *worker) send(l *load, number uint64) error {
 		w.mu.Lock()
 		delete(w.waiting, number)
 		w.mu.Unlock()
-		n := entry{number, l.begun, shm.Now(), errnoOf(err)}
+		n := entry{number, l.begun, shared.Now(), errnoOf(err)}
 		_, _ = w.ledger.Write(n.append(nil)) // a missing entry counts as not sent
 		w.ended(l)
 	}

@@ -1,12 +1,12 @@
 package remote
 
-import "github.com/lnetd/lnetd/transport/shm"
+import "github.com/lnetd/lnetd/memory/shared"
 
-// newClock returns a clock that converts lnetd's times to local ones. now is lnetd's time, which lnetd has
-// read between the local times before and after. Usually both processes share one clock, and now is between
-// these. If it is not, as in another time namespace, lnetd's clock is ahead by the difference.
-func newClock(before, after, now int64) shm.Clock {
-	c := shm.ReadClock()
+// newClock returns a clock for lnetd's times, given lnetd's time now, which was read between two local times.
+// Usually both processes share one clock. If now is not between before and after, as in another time
+// namespace, the clock is ahead of the local one by the difference.
+func newClock(before, after, now int64) shared.Clock {
+	c := shared.ReadClock()
 	if now < before || now > after {
 		c = c.Ahead(now - (before + (after-before)/2))
 	}

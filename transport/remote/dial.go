@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // dialRetry is the delay before dial tries again because lnetd's queue of new connections is full.
@@ -125,11 +125,11 @@ func (d *domain) exchangeHello(ctx context.Context) error {
 		hello.Wanted |= protocol.FeatPolling
 	}
 	var reply protocol.HelloReply
-	before := shm.Now()
+	before := shared.Now()
 	if err := d.connection.request(ctx, &hello, &reply, nil); err != nil {
 		return err
 	}
-	after := shm.Now()
+	after := shared.Now()
 	if err := hello.Check(&reply); err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // domain is a CoreDomain: a connection to lnetd.
@@ -27,7 +27,7 @@ type domain struct {
 	evicting   chan struct{} // holds an element while a goroutine evicts registrations
 	// hello is lnetd's reply to HELLO. clock converts lnetd's times. descriptorSize is Limits.DescriptorSize.
 	hello          protocol.HelloReply
-	clock          shm.Clock
+	clock          shared.Clock
 	descriptorSize atomic.Int64
 	// livenessChecks counts pending and running calls of tm.checkLiveness.
 	livenessChecks sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
@@ -36,7 +37,7 @@ type fake struct {
 	hello    *protocol.Hello
 	requests []protocol.Opcode
 	ranges   [][]protocol.Range // of each buffer
-	areas    map[uint32]*shm.Memory
+	areas    map[uint32]*shared.Memory
 	tms      map[uint32]*shm.Host
 	next     uint32 // next name
 	fewer    uint32 // number of credits of TMs less than lnetd grants
@@ -62,7 +63,7 @@ func newFake(t testing.TB, c Config) *fake {
 	t.Helper()
 	f := &fake{
 		t: t, path: filepath.Join(testenv.SocketDir(t), "s"), over: make(chan struct{}),
-		areas: make(map[uint32]*shm.Memory), tms: make(map[uint32]*shm.Host),
+		areas: make(map[uint32]*shared.Memory), tms: make(map[uint32]*shm.Host),
 	}
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: f.path, Net: "unixpacket"})
 	if err != nil {
@@ -142,7 +143,7 @@ func (f *fake) agree(h protocol.Header, r protocol.Request, fds []int) {
 	case *protocol.NIDsGet:
 		reply = &protocol.NIDsReply{NIDs: []lnet.NID{fakeNID, lnet.LoopbackNID}}
 	case *protocol.AreaAdd:
-		m, err := shm.Adopt(fds[0], int64(r.Size))
+		m, err := shared.Adopt(fds[0], int64(r.Size))
 		if err != nil {
 			f.t.Error(err)
 		}
@@ -157,7 +158,7 @@ func (f *fake) agree(h protocol.Header, r protocol.Request, fds []int) {
 		reply = &protocol.BufRegisterReply{Index: uint32(len(f.ranges) - 1), Generation: 7}
 	case *protocol.TMStart:
 		n := int(protocol.Granted(r.Completions))
-		host, files, err := shm.CreateRing(shm.Sizes{Submissions: 4 * n, Completions: n})
+		host, files, err := shm.CreateRing(shared.Sizes{Submissions: 4 * n, Completions: n})
 		if err != nil {
 			f.t.Error(err)
 		}

@@ -3,8 +3,8 @@ package remote
 import (
 	"time"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 const (
@@ -32,7 +32,7 @@ func (t *tm) Flush(until time.Time) {
 			return
 		}
 		before := time.Now()
-		shm.Yield()
+		shared.Yield()
 		if time.Since(before) > longYield {
 			break
 		}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // store manages the memory that a domain shares with lnetd. This memory consists of areas. Alloc divides them
@@ -38,7 +38,7 @@ type store struct {
 // area is memory mapped by this process and by lnetd.
 type area struct {
 	id       uint32
-	memory   *shm.Memory
+	memory   *shared.Memory
 	fd       int
 	bytes    []byte
 	address  uintptr
@@ -174,7 +174,7 @@ func (s *store) grow(ctx context.Context, bytes int) (*area, error) {
 
 // add creates an area of the given size and requests lnetd to map it.
 func (s *store) add(ctx context.Context, bytes int) (*area, error) {
-	m, fd, err := shm.Create("lnetd-area", bytes)
+	m, fd, err := shared.Create("lnetd-area", bytes)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/shm"
 )
@@ -34,7 +35,7 @@ func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 	if wake {
 		t.ring.Submissions.Wake()
 	}
-	if errors.Is(err, shm.ErrRing) {
+	if errors.Is(err, shared.ErrRing) {
 		t.domain.connection.fail(err)
 	}
 	return taken, err

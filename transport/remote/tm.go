@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
@@ -86,7 +87,7 @@ func (d *domain) startTM(ctx context.Context, a transport.Address, completions i
 		closeAll(c.fds)
 		return nil, err
 	}
-	ring, err := shm.AttachRing(shm.Files{Ring: c.fds[0], Submissions: c.fds[1], Completions: c.fds[2]})
+	ring, err := shm.AttachRing(shared.Files{Ring: c.fds[0], Submissions: c.fds[1], Completions: c.fds[2]})
 	if err != nil {
 		d.undoStart(c)
 		return nil, err
@@ -121,7 +122,7 @@ func entriesFor(completions, entries int) (uint32, error) {
 // fits returns an error if lnetd's reply does not match the request or the ring.
 func fits(a *transport.Address, reply *protocol.TMStartReply, ring *shm.Client) error {
 	n := int(reply.Completions)
-	want := shm.Sizes{Submissions: protocol.SubmissionsPerCompletion * n, Completions: n}
+	want := shared.Sizes{Submissions: protocol.SubmissionsPerCompletion * n, Completions: n}
 	if got := ring.Sizes(); got != want {
 		return fmt.Errorf("a ring with room for %+v, not %+v: %w", got, want, syscall.EPROTO)
 	}

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/lnetd/lnetd/transport/shm"
+	"github.com/lnetd/lnetd/memory/shared"
 )
 
 // Wait implements transport.CoreTM. If Config.PollTime is set, it first polls. Then it sleeps: in the ring,
@@ -46,7 +46,7 @@ func (t *tm) pollUntil(until time.Time) bool {
 				t.pollTime = min(2*t.pollTime, most)
 				return true
 			}
-			shm.Yield()
+			shared.Yield()
 		}
 		if !time.Now().Before(end) {
 			t.pollTime = max(t.pollTime/2, most/minPoll)

@@ -176,3 +176,20 @@ func checkField(t *testing.T, err error, want string) {
 		t.Errorf("%v, want one about %s", err, want)
 	}
 }
+
+// fataler is a testing.TB or a *rapid.T.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// must returns v, or fails the test if there is an error.
+func must[T any](tb fataler) func(v T, err error) T {
+	return func(v T, err error) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+}

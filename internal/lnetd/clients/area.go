@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/completion"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // area is client memory that is mapped into this process (transport 9.3).
 type area struct {
-	memory *shm.Memory
+	memory *shared.Memory
 	bytes  []byte
 	users  int // segments of buffers in this area; guarded by client.mu
 }
@@ -21,7 +21,7 @@ type area struct {
 // newArea maps the shared memory that a client has sent as the descriptor fd and registers it with the
 // Core. It always closes fd. The size is what the client claims; newArea returns an error if it is wrong.
 func newArea(ctx context.Context, d completion.Domain, fd int, size uint64) (*area, error) {
-	m, err := shm.Adopt(fd, int64(size)) // sizes beyond 2^63 become negative and are rejected
+	m, err := shared.Adopt(fd, int64(size)) // sizes beyond 2^63 become negative and are rejected
 	if err != nil {
 		return nil, err
 	}

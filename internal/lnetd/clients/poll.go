@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/memory"
-	"github.com/lnetd/lnetd/transport/shm"
+	"github.com/lnetd/lnetd/memory/shared"
 )
 
 // sharedPoller lets the TMs of a Server share the polling of their submission rings. At any time, one TM
@@ -132,7 +132,7 @@ func (l *sharedPoller) pollAll(t *tm, end time.Time) {
 		if n%pollsPerCheck == 0 && !time.Now().Before(end) {
 			break
 		}
-		shm.Yield()
+		shared.Yield()
 		if n%pollsPerCheck == 0 {
 			runtime.Gosched()
 		}

@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/completion"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // handle answers a request, which came with the descriptors fds, and closes these. If it returns an error,
@@ -68,11 +68,11 @@ func (c *client) handle(record []byte, fds []int) error {
 }
 
 // noFiles is what execute returns for a reply without descriptors.
-var noFiles = shm.Files{Ring: -1, Submissions: -1, Completions: -1}
+var noFiles = shared.Files{Ring: -1, Submissions: -1, Completions: -1}
 
 // execute executes a request and returns the reply. If the request has a descriptor, fd, execute closes it.
 // The caller must close the returned files, which are sent with the reply.
-func (c *client) execute(r protocol.Request, fd int) (protocol.Body, shm.Files, error) {
+func (c *client) execute(r protocol.Request, fd int) (protocol.Body, shared.Files, error) {
 	var body protocol.Body = &protocol.Empty{}
 	var err error
 	switch r := r.(type) {
@@ -320,7 +320,7 @@ func (c *client) removeBuffer(b *buffer) {
 	c.uncharge(b.charge())
 }
 
-func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shm.Files, error) {
+func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shared.Files, error) {
 	a := transport.Address{NID: r.NID, PID: r.PID, Portal: r.Portal, TMID: uint16(r.TMID)}
 	if err := c.rule.permits(a); err != nil {
 		return nil, noFiles, err

@@ -13,8 +13,8 @@ import (
 
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/limit"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // maxRejected is the maximum number of connections to be refused that are open at a time. Such a
@@ -38,7 +38,7 @@ type Server struct {
 	// context is the parent of the contexts of all connections.
 	context context.Context
 	cancel  context.CancelFunc
-	clock   shm.Clock
+	clock   shared.Clock
 
 	poller sharedPoller
 	log    *boundedlog.Log
@@ -63,7 +63,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: c, clock: shm.ReadClock(), log: boundedlog.New(c.Logger), allGone: make(chan struct{}),
+		config: c, clock: shared.ReadClock(), log: boundedlog.New(c.Logger), allGone: make(chan struct{}),
 		listeners: make(map[Listener]struct{}), clients: make(map[uint64]*client),
 		goneClients: make(map[string]*tally), connectPaces: make(userPaces), maxConnectDelay: time.Second,
 	}

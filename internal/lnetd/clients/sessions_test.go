@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
 )
@@ -359,8 +360,8 @@ func (c *sessionClient) check(record []byte, h protocol.Header, body []byte, fds
 	if err := reply.Decode(body); err != nil {
 		c.t.Fatal(err)
 	}
-	sizes := shm.Sizes{Submissions: 4 * int(reply.Completions), Completions: int(reply.Completions)}
-	m, err := unix.Mmap(fds[0], 0, sizes.FileSize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	sizes := shared.Sizes{Submissions: 4 * int(reply.Completions), Completions: int(reply.Completions)}
+	m, err := unix.Mmap(fds[0], 0, shm.FileSize(sizes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		c.t.Fatal(err)
 	}

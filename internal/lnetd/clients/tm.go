@@ -12,6 +12,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/memory"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/completion"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
@@ -74,8 +75,8 @@ type rejection struct {
 // newTM creates the rings of a TM and returns a tm that has no TM of the Core yet. The completion ring has
 // the given number of entries. The files are those of the rings, for the client; the caller must close
 // them.
-func newTM(c *client, a transport.Address, entries int) (*tm, shm.Files, error) {
-	ring, files, err := shm.CreateRing(shm.Sizes{
+func newTM(c *client, a transport.Address, entries int) (*tm, shared.Files, error) {
+	ring, files, err := shm.CreateRing(shared.Sizes{
 		Submissions: protocol.SubmissionsPerCompletion * entries, Completions: entries,
 	})
 	if err != nil {
@@ -113,7 +114,7 @@ func (t *tm) run() {
 			}
 			err = guardFault(t.await)
 		}
-		if errors.Is(err, shm.ErrShut) {
+		if errors.Is(err, shared.ErrShut) {
 			return
 		}
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/mem"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
@@ -259,13 +260,13 @@ func (p *peer) cut(errno syscall.Errno, words string) {
 // sharedArea is memory that both sides have mapped.
 type sharedArea struct {
 	id     uint32
-	memory *shm.Memory
+	memory *shared.Memory
 }
 
 // share adds an area.
 func (p *peer) share(size int) sharedArea {
 	p.t.Helper()
-	m, fd, err := shm.Create("test", size)
+	m, fd, err := shared.Create("test", size)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -320,13 +321,13 @@ func (p *peer) tryStartAt(nid lnet.NID, portal, id, entries uint32) (*ring, erro
 	if len(fds) != 3 {
 		return nil, fmt.Errorf("%d descriptors", len(fds))
 	}
-	sizes := shm.Sizes{Submissions: protocol.SubmissionsPerCompletion * int(reply.Completions), Completions: int(reply.Completions)}
-	file, err := unix.Mmap(fds[0], 0, sizes.FileSize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	sizes := shared.Sizes{Submissions: protocol.SubmissionsPerCompletion * int(reply.Completions), Completions: int(reply.Completions)}
+	file, err := unix.Mmap(fds[0], 0, shm.FileSize(sizes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, err
 	}
 	p.t.Cleanup(func() { _ = unix.Munmap(file) })
-	c, err := shm.AttachRing(shm.Files{Ring: fds[0], Submissions: fds[1], Completions: fds[2]})
+	c, err := shm.AttachRing(shared.Files{Ring: fds[0], Submissions: fds[1], Completions: fds[2]})
 	if err != nil {
 		return nil, err
 	}

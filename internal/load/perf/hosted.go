@@ -12,8 +12,8 @@ import (
 
 	"github.com/lnetd/lnetd/internal/load/tmhost"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/remote"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // hostedTest is a case: an exchange that is measured between clients of lnetd, from a node in the
@@ -91,8 +91,8 @@ type hostedBench struct {
 	senders   map[hostedKey]*sender
 	tcp       *floorClient
 	plain     *plain
-	from      [tmBulks]*shm.Memory // shared memory, as clients of lnetd use it
-	to        [tmBulks]*shm.Memory
+	from      [tmBulks]*shared.Memory // shared memory, as clients of lnetd use it
+	to        [tmBulks]*shared.Memory
 }
 
 // RunHosted measures the hosted cases and returns their results. Two processes must be running ServeHost
@@ -148,9 +148,9 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 
 // makeMemory creates the memory that floorCopying copies.
 func (h *hostedBench) makeMemory() error {
-	for _, all := range []*[tmBulks]*shm.Memory{&h.from, &h.to} {
+	for _, all := range []*[tmBulks]*shared.Memory{&h.from, &h.to} {
 		for k := range all {
-			m, fd, err := shm.Create("copied", offeredSize)
+			m, fd, err := shared.Create("copied", offeredSize)
 			if err != nil {
 				return errors.Join(err, h.freeMemory())
 			}
@@ -166,7 +166,7 @@ func (h *hostedBench) makeMemory() error {
 
 func (h *hostedBench) freeMemory() (err error) {
 	for k := range h.from {
-		for _, m := range []*shm.Memory{h.from[k], h.to[k]} {
+		for _, m := range []*shared.Memory{h.from[k], h.to[k]} {
 			if m != nil {
 				err = errors.Join(err, m.Close())
 			}

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/transport/shm"
+	"github.com/lnetd/lnetd/memory/shared"
 )
 
 // The limit is the best that a plain program can get from one TCP connection: a thread with its own
@@ -75,11 +75,11 @@ func (s *spinner) idle(writes bool) error {
 	}
 	if s.polls%limitPolls != 0 {
 		if s.sharesCPU {
-			shm.Yield()
+			shared.Yield()
 		}
 		return nil
 	}
-	shm.Yield()
+	shared.Yield()
 	if !s.maySleep || time.Since(s.since) < limitSpin {
 		return nil
 	}

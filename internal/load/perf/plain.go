@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/transport/shm"
+	"github.com/lnetd/lnetd/memory/shared"
 )
 
 // The plain exchange is the fastest exchange between two processes through shared memory. The asking end
@@ -40,7 +40,7 @@ const (
 
 // plain is one end of the plain exchange.
 type plain struct {
-	memory  *shm.Memory
+	memory  *shared.Memory
 	board   *sharedBoard
 	in, out int // eventfds
 }
@@ -62,7 +62,7 @@ func InheritedPlainFiles() PlainFiles {
 
 // newPlain creates a plain exchange. It returns the asking end, and the files for the answering end.
 func newPlain() (*plain, PlainFiles, error) {
-	m, fd, err := shm.Create("plain", boardSize)
+	m, fd, err := shared.Create("plain", boardSize)
 	if err != nil {
 		return nil, PlainFiles{}, err
 	}
@@ -84,7 +84,7 @@ func newPlain() (*plain, PlainFiles, error) {
 	return p, files, nil
 }
 
-func boardOf(m *shm.Memory) *sharedBoard {
+func boardOf(m *shared.Memory) *sharedBoard {
 	return (*sharedBoard)(unsafe.Pointer(unsafe.SliceData(m.Bytes())))
 }
 
@@ -96,7 +96,7 @@ func answerPlain(f PlainFiles) error {
 	if err != nil {
 		return err
 	}
-	m, err := shm.Adopt(fd, boardSize)
+	m, err := shared.Adopt(fd, boardSize)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func answerPlain(f PlainFiles) error {
 			if n := p.board.asked.Load(); n != p.board.answered.Load() {
 				p.board.answered.Store(n)
 			} else if polls%plainPolls == 0 {
-				shm.Yield()
+				shared.Yield()
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func (p *plain) spin(n int) (time.Duration, error) {
 		p.board.asked.Store(number)
 		for polls := 1; p.board.answered.Load() != number; polls++ {
 			if polls%plainPolls == 0 {
-				shm.Yield()
+				shared.Yield()
 			}
 		}
 	}

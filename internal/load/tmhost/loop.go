@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
-	"github.com/lnetd/lnetd/transport/shm"
 )
 
 // A Poll loop sleeps if it has seen nothing for spinTime. It checks the time every spinBatch rounds.
@@ -172,7 +172,7 @@ func (l *Loop) spin(wake <-chan struct{}) bool {
 		default:
 		}
 		if n%spinBatch != 0 {
-			shm.Yield()
+			shared.Yield()
 			continue
 		}
 		if time.Since(begun) > spinTime {

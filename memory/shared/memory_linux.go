@@ -1,4 +1,4 @@
-package shm
+package shared
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 // allocates pages. It returns EINVAL if size is less than 1.
 func Create(name string, size int) (m *Memory, fd int, err error) {
 	if size < 1 {
-		return nil, -1, fmt.Errorf("shm: memory of %d bytes: %w", size, unix.EINVAL)
+		return nil, -1, fmt.Errorf("memory of %d bytes: %w", size, unix.EINVAL)
 	}
 	size = wholePages(size)
 	fd, err = newMemfd(name)
@@ -77,7 +77,7 @@ func Adopt(fd int, size int64) (*Memory, error) {
 		return nil, err
 	}
 	if found != size {
-		return nil, fmt.Errorf("shm: memory has %d bytes, not %d: %w", found, size, unix.EINVAL)
+		return nil, fmt.Errorf("memory has %d bytes, not %d: %w", found, size, unix.EINVAL)
 	}
 	return mapped(fd, int(size))
 }
@@ -93,29 +93,29 @@ func validateDescriptor(fd int) (size int64, err error) {
 	have, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	switch {
 	case flags&unix.O_PATH != 0 || err == nil && flags&unix.O_ACCMODE != unix.O_RDWR:
-		return 0, fmt.Errorf("shm: memory is not open for reading and writing: %w", unix.EACCES)
+		return 0, fmt.Errorf("memory is not open for reading and writing: %w", unix.EACCES)
 	case err != nil:
-		return 0, fmt.Errorf("shm: memory that cannot have seals is no memfd: %w", os.NewSyscallError("fcntl F_GET_SEALS", err))
+		return 0, fmt.Errorf("memory that cannot have seals is no memfd: %w", os.NewSyscallError("fcntl F_GET_SEALS", err))
 	}
 	switch {
 	case have&unix.F_SEAL_SHRINK == 0:
-		return 0, fmt.Errorf("shm: memory that can shrink (seals %#x): %w", have, unix.EPERM)
+		return 0, fmt.Errorf("memory that can shrink (seals %#x): %w", have, unix.EPERM)
 	case have&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0:
-		return 0, fmt.Errorf("shm: memory that cannot be written (seals %#x): %w", have, unix.EPERM)
+		return 0, fmt.Errorf("memory that cannot be written (seals %#x): %w", have, unix.EPERM)
 	}
 	var fs unix.Statfs_t
 	if err := retryEINTR(func() error { return unix.Fstatfs(fd, &fs) }); err != nil {
 		return 0, os.NewSyscallError("fstatfs", err)
 	}
 	if fs.Type != unix.TMPFS_MAGIC {
-		return 0, fmt.Errorf("shm: memory on a file system of type %#x, not a memfd of small pages: %w", fs.Type, unix.EINVAL)
+		return 0, fmt.Errorf("memory on a file system of type %#x, not a memfd of small pages: %w", fs.Type, unix.EINVAL)
 	}
 	var stat unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
 		return 0, os.NewSyscallError("fstat", err)
 	}
 	if page := int64(os.Getpagesize()); stat.Size < page || stat.Size%page != 0 {
-		return 0, fmt.Errorf("shm: memory of %d bytes, not of whole pages: %w", stat.Size, unix.EINVAL)
+		return 0, fmt.Errorf("memory of %d bytes, not of whole pages: %w", stat.Size, unix.EINVAL)
 	}
 	return stat.Size, nil
 }

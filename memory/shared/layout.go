@@ -1,4 +1,4 @@
-package shm
+package shared
 
 import (
 	"encoding/binary"
@@ -12,7 +12,8 @@ import (
 )
 
 // Layout of a ring file (transport 9.4). Numbers are little endian. Each word that is written while the
-// file is in use has its own line of 64 bytes. The second column names the side that writes it.
+// file is in use has its own line of 64 bytes. The second column names the side that writes it. SQ is the
+// ring of submissions, CQ the ring of completions.
 //
 //	 0          4          8          12         16         20         24
 //	+----------+-----+----+----------+----------+----------+----------+-----+-----+
@@ -31,7 +32,7 @@ import (
 //	4096                  client     submissions
 //	...                   lnetd      completions, from the next multiple of 4096
 //
-// Ver is 1 and hdr is 4096. SQe is 128 and CQe is 64, the sizes of entries. All other bytes are 0. Heads
+// Ver is 1 and hdr is 4096. SQe and CQe are the sizes of entries, those of the Format. All other bytes are 0. Heads
 // and tails wrap around modulo 2^32. Entry i is at index i modulo the number of entries. lnetd sets the
 // initial counters, which are not 0; SQ posted begins like SQ head. The statistics are for display only;
 // lnetd does not read them.
@@ -87,9 +88,21 @@ type Sizes struct {
 // check returns EINVAL if a size is not a power of two or not within the limits.
 func (s Sizes) check() error {
 	if !size(s.Submissions, MaxSubmissions) || !size(s.Completions, MaxCompletions) {
-		return fmt.Errorf("shm: rings of %d and %d entries: %w", s.Submissions, s.Completions, syscall.EINVAL)
+		return fmt.Errorf("rings of %d and %d entries: %w", s.Submissions, s.Completions, syscall.EINVAL)
 	}
 	return nil
+}
+
+// Format is what the rings of a ring file contain: the sizes of the entries in bytes. They are powers of two
+// from 4 to 4096, so that no entry crosses a page.
+type Format struct {
+	Submission, Completion int
+}
+
+// layout is where the parts of a ring file are.
+type layout struct {
+	Format
+	Sizes
 }
 
 // size reports whether a ring can have n entries: a power of two, from MinEntries to limit.
@@ -97,14 +110,14 @@ func size(n, limit int) bool {
 	return n >= MinEntries && n <= limit && bits.OnesCount(uint(n)) == 1
 }
 
-// completionsAt returns the offset of the completions in the file.
-func (s Sizes) completionsAt() int {
-	return headerSize + (s.Submissions*SubmissionSize+headerSize-1)&^(headerSize-1)
+// completionsAt returns the offset of the completions.
+func (l layout) completionsAt() int {
+	return headerSize + (l.Submissions*l.Submission+headerSize-1)&^(headerSize-1)
 }
 
-// FileSize returns the size of the ring file in bytes, a multiple of the page size.
-func (s Sizes) FileSize() int {
-	return wholePages(s.completionsAt() + s.Completions*CompletionSize)
+// FileSize returns the size of a ring file in bytes: whole pages.
+func (f Format) FileSize(s Sizes) int {
+	return wholePages(layout{f, s}.completionsAt() + s.Completions*f.Completion)
 }
 
 // ring describes where one of the two rings is in the file.
@@ -114,31 +127,31 @@ type ring struct {
 	tail, head  int    // offsets of the counters
 }
 
-func (s Sizes) submissions() ring {
-	return ring{headerSize, headerSize + s.Submissions*SubmissionSize, SubmissionSize, uint32(s.Submissions), offSQTail, offSQHead}
+func (l layout) submissions() ring {
+	return ring{headerSize, headerSize + l.Submissions*l.Submission, uint32(l.Submission), uint32(l.Submissions), offSQTail, offSQHead}
 }
 
-func (s Sizes) completions() ring {
-	begin := s.completionsAt()
-	return ring{begin, begin + s.Completions*CompletionSize, CompletionSize, uint32(s.Completions), offCQTail, offCQHead}
+func (l layout) completions() ring {
+	begin := l.completionsAt()
+	return ring{begin, begin + l.Completions*l.Completion, uint32(l.Completion), uint32(l.Completions), offCQTail, offCQHead}
 }
 
 // fixed appends the constant part of the header: its first 28 bytes.
-func (s Sizes) fixed(b []byte) []byte {
+func (l layout) fixed(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, ringMagic)
 	b = binary.LittleEndian.AppendUint16(b, version)
 	b = binary.LittleEndian.AppendUint16(b, headerSize)
 	b = binary.LittleEndian.AppendUint32(b, headerSize)
-	b = binary.LittleEndian.AppendUint32(b, uint32(s.Submissions))
-	b = binary.LittleEndian.AppendUint32(b, uint32(s.completionsAt()))
-	b = binary.LittleEndian.AppendUint32(b, uint32(s.Completions))
-	b = binary.LittleEndian.AppendUint16(b, SubmissionSize)
-	return binary.LittleEndian.AppendUint16(b, CompletionSize)
+	b = binary.LittleEndian.AppendUint32(b, uint32(l.Submissions))
+	b = binary.LittleEndian.AppendUint32(b, uint32(l.completionsAt()))
+	b = binary.LittleEndian.AppendUint32(b, uint32(l.Completions))
+	b = binary.LittleEndian.AppendUint16(b, uint16(l.Submission))
+	return binary.LittleEndian.AppendUint16(b, uint16(l.Completion))
 }
 
-// decodeSizes decodes the first line of a ring file with a size of total bytes. b must be a private copy. It
-// accepts only exactly the values that lnetd writes for these sizes.
-func decodeSizes(b []byte, total int64) (Sizes, error) {
+// decodeSizes decodes a private copy of the first line of a file of total bytes. It accepts only what lnetd
+// writes for this format and these sizes, and checks each field.
+func (f Format) decodeSizes(b []byte, total int64) (Sizes, error) {
 	s := Sizes{
 		Submissions: int(binary.LittleEndian.Uint32(b[offSQEntries:])),
 		Completions: int(binary.LittleEndian.Uint32(b[offCQEntries:])),
@@ -155,9 +168,9 @@ func decodeSizes(b []byte, total int64) (Sizes, error) {
 		return wrong("version", u16(offVersion))
 	case u16(offHeaderSize) != headerSize:
 		return wrong("header size", u16(offHeaderSize))
-	case u16(offSQESize) != SubmissionSize:
+	case u16(offSQESize) != uint64(f.Submission):
 		return wrong("submission size", u16(offSQESize))
-	case u16(offCQESize) != CompletionSize:
+	case u16(offCQESize) != uint64(f.Completion):
 		return wrong("completion size", u16(offCQESize))
 	case !size(s.Submissions, MaxSubmissions):
 		return wrong("submissions", u32(offSQEntries))
@@ -165,9 +178,9 @@ func decodeSizes(b []byte, total int64) (Sizes, error) {
 		return wrong("completions", u32(offCQEntries))
 	case u32(offSQ) != headerSize:
 		return wrong("submissions' offset", u32(offSQ))
-	case u32(offCQ) != uint64(s.completionsAt()):
+	case u32(offCQ) != uint64(layout{f, s}.completionsAt()):
 		return wrong("completions' offset", u32(offCQ))
-	case int64(s.FileSize()) != total:
+	case int64(f.FileSize(s)) != total:
 		return wrong("file size", uint64(total))
 	}
 	return s, nil

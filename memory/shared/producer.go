@@ -1,4 +1,4 @@
-package shm
+package shared
 
 import (
 	"errors"
@@ -10,19 +10,19 @@ import (
 
 // ErrRing means that the other side's counter is invalid: it has written more entries than the ring can
 // contain, or read more than were written. The ring cannot be used any more. The error matches EPROTO.
-var ErrRing = fmt.Errorf("shm: the other side's counter is impossible: %w", syscall.EPROTO)
+var ErrRing = fmt.Errorf("the other side's counter is impossible: %w", syscall.EPROTO)
 
 // ErrGone means that the other side has closed its end of the ring. The error matches ESHUTDOWN.
-var ErrGone = fmt.Errorf("shm: the other side is gone: %w", syscall.ESHUTDOWN)
+var ErrGone = fmt.Errorf("the other side is gone: %w", syscall.ESHUTDOWN)
 
 // ErrShut means that this side has shut its own end of the ring.
-var ErrShut = errors.New("shm: the ring is shut")
+var ErrShut = errors.New("the ring is shut")
 
-// Producer is the side of a ring that adds entries. Only one goroutine at a time may call Room, Put and
-// Publish; the caller ensures this, usually with the lock of its credits. Claim and Wake are safe for
+// Producer is the side of a ring that adds entries. Only one goroutine at a time may call Room, Slot, Advance
+// and Publish; the caller ensures this, usually with the lock of its credits. Claim and Wake are safe for
 // concurrent use. They are separate methods so that the system call in Wake can be made without that lock:
 //
-//	lock; Room; Put, ...; Publish; wake := Claim; unlock; if wake { Wake }
+//	lock; Room; Slot, Advance, ...; Publish; wake := Claim; unlock; if wake { Wake }
 //
 // Only Wake makes system calls. No method blocks. The methods allocate nothing but errors.
 type Producer struct {
@@ -64,9 +64,9 @@ func (p *Producer) Room() (int, error) {
 	return int(p.count - (p.next - head)), nil
 }
 
-// slot returns the memory of the next entry, or nil if the ring is full. The caller writes the entry and then
-// calls advance.
-func (p *Producer) slot() ([]byte, error) {
+// Slot returns the memory of the next entry, or nil if the ring is full. The caller writes all bytes of the
+// entry and then calls Advance. The error is ErrRing.
+func (p *Producer) Slot() ([]byte, error) {
 	if p.next-p.head == p.count {
 		if room, err := p.Room(); room == 0 {
 			return nil, err
@@ -76,7 +76,8 @@ func (p *Producer) slot() ([]byte, error) {
 	return p.entries[at : at+uint64(p.size)], nil
 }
 
-func (p *Producer) advance() { p.next++ }
+// Advance adds the entry that was written to the Slot. Publish makes it visible.
+func (p *Producer) Advance() { p.next++ }
 
 // Publish makes the added entries visible to the other side. It does not wake the other side.
 func (p *Producer) Publish() {
@@ -122,8 +123,8 @@ type SubmissionProducer struct {
 	posted posted
 }
 
-// Published returns the position after the last published submission, for Posted. The caller must hold the
-// lock that guards Put and Publish.
+// Published returns the position after the last published submission. The caller must hold the lock that
+// guards Slot, Advance and Publish.
 func (p *SubmissionProducer) Published() uint32 { return p.published }
 
 // Posted reports whether lnetd has carried out all submissions before position. It is safe for concurrent
@@ -144,31 +145,4 @@ func (p *SubmissionProducer) WaitPosted(d time.Duration) { p.posted.sleep(d) }
 func (p *SubmissionProducer) WakePosted() {
 	p.posted.waiting.Store(0)
 	p.posted.wake()
-}
-
-// Put adds submission s to the ring. Publish makes it visible to lnetd. Put returns false if the ring is
-// full.
-func (p *SubmissionProducer) Put(s *Submission) (bool, error) {
-	b, err := p.slot()
-	if b == nil {
-		return false, err
-	}
-	s.Put((*[SubmissionSize]byte)(b))
-	p.advance()
-	return true, nil
-}
-
-// CompletionProducer is lnetd's side of the completion ring.
-type CompletionProducer struct{ Producer }
-
-// Put adds completion c to the ring. Publish makes it visible to the client. Put returns false if the ring is
-// full.
-func (p *CompletionProducer) Put(c *Completion) (bool, error) {
-	b, err := p.slot()
-	if b == nil {
-		return false, err
-	}
-	c.Put((*[CompletionSize]byte)(b))
-	p.advance()
-	return true, nil
 }

@@ -1,17 +1,21 @@
-package shm
+package shared
 
 import (
+	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // A test that needs another process runs this binary again, with the name of a function in others in the
 // environment, and descriptors from 3 on.
-const otherName = "SHM_TEST_OTHER"
+const otherName = "SHARED_TEST_OTHER"
 
 var others = map[string]func(){
 	"echo":       func() { echo(false) },
@@ -50,11 +54,33 @@ func startOther(tb testing.TB, name string, fds ...int) *exec.Cmd {
 	return cmd
 }
 
+// format is that of the ring files of tests. The first four bytes of an entry are a number.
+var format = Format{Submission: 128, Completion: 64}
+
+// put puts an entry with the number n. It returns false if the ring is full.
+func put(p *Producer, n uint32) (bool, error) {
+	b, err := p.Slot()
+	if b == nil {
+		return false, err
+	}
+	clear(b)
+	binary.LittleEndian.PutUint32(b, n)
+	p.Advance()
+	return true, nil
+}
+
+// next removes the next entry, and returns its number.
+func next(c *Consumer) (n uint32, ok bool, err error) {
+	var b [128]byte
+	ok, err = c.Read(b[:c.size])
+	return binary.LittleEndian.Uint32(b[:]), ok, err
+}
+
 // newPair returns both ends of a new ring file, in this process, with separate mappings.
 func newPair(tb testing.TB, submissions, completions int) (*Host, *Client) {
 	tb.Helper()
 	h, files := newHost(tb, submissions, completions)
-	c, err := AttachRing(files)
+	c, err := format.Attach(files)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -64,7 +90,7 @@ func newPair(tb testing.TB, submissions, completions int) (*Host, *Client) {
 
 func newHost(tb testing.TB, submissions, completions int) (*Host, Files) {
 	tb.Helper()
-	h, files, err := CreateRing(Sizes{Submissions: submissions, Completions: completions})
+	h, files, err := format.Create(Sizes{Submissions: submissions, Completions: completions})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -124,3 +150,11 @@ func memfd(tb testing.TB, flags int, size int64, seals int) int {
 
 // shut closes a descriptor that the test has created.
 func shut(fd int) { _ = unix.Close(fd) }
+
+func checkField(t *testing.T, err error, want string) {
+	t.Helper()
+	var field *lnet.FieldError
+	if !errors.As(err, &field) || field.Field != want || field.Err == nil {
+		t.Errorf("%v, want one about %s", err, want)
+	}
+}

@@ -1,4 +1,4 @@
-package shm
+package shared
 
 import (
 	"errors"
@@ -360,7 +360,7 @@ func TestHostIsGone(t *testing.T) {
 	if err := <-returned; !errors.Is(err, ErrGone) || !errors.Is(err, syscall.ESHUTDOWN) {
 		t.Errorf("%v", err)
 	}
-	must[bool](t)(c.Submissions.Put(&Submission{Opcode: OpNop}))
+	must[bool](t)(put(&c.Submissions.Producer, 0))
 	c.Submissions.Publish()
 	c.Submissions.Ring()
 }
@@ -430,11 +430,11 @@ func TestBellsSetToBlock(t *testing.T) {
 func TestShutWhileWaking(t *testing.T) {
 	before := open(t)
 	for range 200 {
-		h, files, err := CreateRing(Sizes{2, 2})
+		h, files, err := format.Create(Sizes{2, 2})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := AttachRing(files)
+		c, err := format.Attach(files)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 //go:build !race
 
-package shm
+package shared
 
 import (
 	"sync"

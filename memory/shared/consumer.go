@@ -1,4 +1,4 @@
-package shm
+package shared
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Consumer is the side of a ring that removes entries. Only one goroutine at a time may call Next and
+// Consumer is the side of a ring that removes entries. Only one goroutine at a time may call Read and
 // Release, and only one Wait. The other methods are safe for concurrent use. Only Wait blocks or makes system
 // calls. The methods allocate nothing but errors.
 type Consumer struct {
@@ -38,9 +38,9 @@ func (c *Consumer) init(b []byte, r ring) {
 	c.tail = c.next
 }
 
-// read removes the next entry and copies it to dst, whose length is the size of an entry. It returns false if
+// Read removes the next entry and copies it to dst, whose length is the size of an entry. It returns false if
 // the ring is empty, and ErrRing if the other side's counter is invalid.
-func (c *Consumer) read(dst []byte) (bool, error) {
+func (c *Consumer) Read(dst []byte) (bool, error) {
 	if c.next == c.tail {
 		// After this load, all entries that the other side wrote before it stored the counter are visible.
 		tail := c.sharedTail.Load()
@@ -69,7 +69,7 @@ func (c *Consumer) Release() {
 }
 
 // Pending reports whether there are entries that were not released: new entries, or removed ones. It costs
-// two atomic loads. It does not validate the other side's counter; Next does.
+// two atomic loads. It does not validate the other side's counter; Read does.
 func (c *Consumer) Pending() bool { return c.sharedTail.Load() != c.released.Load() }
 
 // Wait blocks until Pending returns true, until Wake is called, or until the given time unless that is zero.
@@ -121,7 +121,6 @@ func (c *Consumer) Stats() ConsumerStats {
 // SubmissionConsumer is lnetd's side of the submission ring.
 type SubmissionConsumer struct {
 	Consumer
-	entry  [SubmissionSize]byte
 	posted posted
 }
 
@@ -136,29 +135,3 @@ func (c *SubmissionConsumer) MarkPosted() (wake bool) { return c.posted.store(c.
 // WakePosted wakes the client that waits in WaitPosted. The caller calls it after MarkPosted has returned
 // true. It does not block. It has no effect if the memory is no longer mapped.
 func (c *SubmissionConsumer) WakePosted() { c.posted.wake() }
-
-// Next removes and decodes the next submission. It returns false if the ring is empty. The error is
-// ErrRing, or the *lnet.FieldError of an invalid entry, which has been removed.
-func (c *SubmissionConsumer) Next(s *Submission) (bool, error) {
-	ok, err := c.read(c.entry[:])
-	if !ok {
-		return false, err
-	}
-	return true, s.Decode(&c.entry)
-}
-
-// CompletionConsumer is a client's side of the completion ring.
-type CompletionConsumer struct {
-	Consumer
-	entry [CompletionSize]byte
-}
-
-// Next removes and decodes the next completion. It returns false if the ring is empty. The error is
-// ErrRing, or the *lnet.FieldError of an invalid entry, which has been removed.
-func (c *CompletionConsumer) Next(d *Completion) (bool, error) {
-	ok, err := c.read(c.entry[:])
-	if !ok {
-		return false, err
-	}
-	return true, d.Decode(&c.entry)
-}

@@ -1,4 +1,4 @@
-package shm
+package shared
 
 import (
 	"errors"
@@ -12,20 +12,19 @@ import (
 // echo is a client in a separate process. It submits what completes, and ends with the host, unless it
 // polls. The files of its end are 3, 4 and 5.
 func echo(spin bool) {
-	c, err := AttachRing(Files{Ring: 3, Submissions: 4, Completions: 5})
+	c, err := format.Attach(Files{Ring: 3, Submissions: 4, Completions: 5})
 	if err != nil {
 		panic(err)
 	}
-	var d Completion
 	spins := 0
 	for {
-		ok, err := c.Completions.Next(&d)
+		n, ok, err := next(&c.Completions)
 		if err != nil {
 			panic(err)
 		}
 		if ok {
 			c.Completions.Release()
-			if ok, err := c.Submissions.Put(&Submission{Opcode: OpNop, Operation: d.Operation}); !ok {
+			if ok, err := put(&c.Submissions.Producer, n); !ok {
 				panic(err)
 			}
 			continue
@@ -51,19 +50,18 @@ const spinning = 1000
 
 // roundTrip sends n to an echo and waits for the answer.
 func roundTrip(h *Host, n uint32, spin bool) error {
-	if ok, err := h.Completions.Put(&Completion{Operation: n}); !ok {
+	if ok, err := put(&h.Completions, n); !ok {
 		return err
 	}
 	h.Completions.Publish()
 	h.Completions.Ring()
-	var s Submission
 	for spins := 1; ; spins++ {
-		ok, err := h.Submissions.Next(&s)
+		got, ok, err := next(&h.Submissions.Consumer)
 		h.Submissions.Release()
 		switch {
 		case err != nil:
 			return err
-		case ok && s.Operation != n:
+		case ok && got != n:
 			return errors.New("another number came back")
 		case ok:
 			return nil
@@ -87,7 +85,7 @@ func roundTrip(h *Host, n uint32, spin bool) error {
 // transport-tests O (114)
 func TestAnotherProcess(t *testing.T) {
 	before := open(t)
-	h, files, err := CreateRing(Sizes{64, 64})
+	h, files, err := format.Create(Sizes{64, 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,17 +95,16 @@ func TestAnotherProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var s Submission
 	for batch := range uint32(500) {
 		for n := range uint32(64) {
-			if ok, err := h.Completions.Put(&Completion{Operation: 64*batch + n}); !ok {
+			if ok, err := put(&h.Completions, 64*batch+n); !ok {
 				t.Fatal(batch, n, err)
 			}
 		}
 		h.Completions.Publish()
 		h.Completions.Ring()
 		for want := 64 * batch; want < 64*batch+64; {
-			switch ok, err := h.Submissions.Next(&s); {
+			switch n, ok, err := next(&h.Submissions.Consumer); {
 			case err != nil:
 				t.Fatal(err)
 			case !ok:
@@ -115,8 +112,8 @@ func TestAnotherProcess(t *testing.T) {
 				if err := h.Submissions.Wait(never); err != nil {
 					t.Fatal(err)
 				}
-			case s.Operation != want:
-				t.Fatalf("%d came back, not %d", s.Operation, want)
+			case n != want:
+				t.Fatalf("%d came back, not %d", n, want)
 			default:
 				want++
 			}
@@ -147,7 +144,7 @@ func TestAnotherProcessIsKilled(t *testing.T) {
 	}
 	_ = other.Wait()
 	for n := range uint32(4) {
-		if ok, err := h.Completions.Put(&Completion{Operation: n}); !ok || err != nil {
+		if ok, err := put(&h.Completions, n); !ok || err != nil {
 			t.Error(n, err)
 		}
 		h.Completions.Publish()

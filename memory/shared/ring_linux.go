@@ -1,4 +1,4 @@
-package shm
+package shared
 
 import (
 	"fmt"
@@ -24,27 +24,27 @@ func (f *Files) Close() {
 	}
 }
 
-// Host is lnetd's end of a ring file. CreateRing creates it.
+// Host is lnetd's end of a ring file. Format.Create creates it.
 type Host struct {
 	Submissions SubmissionConsumer
-	Completions CompletionProducer
+	Completions Producer
 	memory      *Memory
 }
 
-// CreateRing creates a ring file with empty rings. The caller passes files to the client and then closes
-// them. CreateRing blocks like Create. It returns EINVAL if the sizes are invalid.
-func CreateRing(s Sizes) (h *Host, files Files, err error) {
+// Create creates a ring file with empty rings. The caller passes files to the client and then closes them. It
+// blocks like the function Create. It returns EINVAL if the sizes are invalid.
+func (f Format) Create(s Sizes) (h *Host, files Files, err error) {
 	files = Files{-1, -1, -1}
 	if err := s.check(); err != nil {
 		return nil, files, err
 	}
-	m, fd, err := Create("lnetd-ring", s.FileSize())
+	m, fd, err := Create("lnetd-ring", f.FileSize(s))
 	if err != nil {
 		return nil, files, err
 	}
 	files.Ring = fd
 	h = &Host{memory: m}
-	if err := h.init(s, &files); err != nil {
+	if err := h.init(layout{f, s}, &files); err != nil {
 		files.Close()
 		_ = m.Close()
 		return nil, files, err
@@ -52,16 +52,16 @@ func CreateRing(s Sizes) (h *Host, files Files, err error) {
 	return h, files, nil
 }
 
-// init initializes the header, both rings, and the bells, and adds the client's descriptors to files.
-func (h *Host) init(s Sizes, files *Files) error {
+// init initializes the header, both rings and their bells.
+func (h *Host) init(l layout, files *Files) error {
 	b := h.memory.Bytes()
-	s.fixed(b[:0])
+	l.fixed(b[:0])
 	for _, at := range []int{offSQTail, offSQHead, offSQPosted, offCQTail, offCQHead} {
 		word(b, at).Store(firstCount)
 	}
 	sq, cq := &h.Submissions, &h.Completions
-	sq.init(b, s.submissions())
-	cq.init(b, s.completions())
+	sq.init(b, l.submissions())
+	cq.init(b, l.completions())
 	sq.readNow.published, sq.bell.sleeps.published, sq.bell.reads.published = statCounter(b, offReleased), statCounter(b, offSleeps), statCounter(b, offReads)
 	cq.put.published, cq.bell.wakeups.published = statCounter(b, offPut), statCounter(b, offWakeups)
 	sq.posted.attach(b)
@@ -109,19 +109,18 @@ func (h *Host) Close() error {
 	return h.memory.Close()
 }
 
-// Client is a client's end of a ring file. AttachRing creates it.
+// Client is a client's end of a ring file. Format.Attach creates it.
 type Client struct {
 	Submissions SubmissionProducer
-	Completions CompletionConsumer
+	Completions Consumer
 	memory      *Memory
 	sizes       Sizes
 }
 
-// AttachRing creates a client's end from the files that lnetd has passed to it. It takes ownership of the
-// files, even if it returns an error. It returns the errors of Adopt; a *lnet.FieldError that matches EPROTO
-// if lnetd cannot have written the header; ErrRing if the counters are invalid; and EINVAL if a descriptor
-// has the wrong type.
-func AttachRing(files Files) (c *Client, err error) {
+// Attach creates a client's end from the files that lnetd has passed to it. It always takes ownership of the
+// files. It returns the errors of Adopt; a *lnet.FieldError that matches EPROTO if lnetd cannot have
+// written the header; ErrRing if the counters are invalid; and EINVAL if a descriptor has the wrong type.
+func (f Format) Attach(files Files) (c *Client, err error) {
 	defer func() { files.Close() }()
 	size, err := validateDescriptor(files.Ring)
 	if err != nil {
@@ -132,28 +131,28 @@ func AttachRing(files Files) (c *Client, err error) {
 		return nil, err
 	}
 	c = &Client{memory: m}
-	if err := c.decode(&files); err != nil {
+	if err := c.decode(f, &files); err != nil {
 		_ = m.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// decode decodes the header and initializes both rings. If it succeeds, it takes ownership of the bells and
-// removes their descriptors from files.
-func (c *Client) decode(files *Files) error {
+// decode decodes the header and initializes both rings. It removes the bells from files.
+func (c *Client) decode(f Format, files *Files) error {
 	b := c.memory.Bytes()
 	var first [fixedSize]byte
 	copy(first[:], b)
-	s, err := decodeSizes(first[:], int64(len(b)))
+	s, err := f.decodeSizes(first[:], int64(len(b)))
 	if err != nil {
 		return err
 	}
 	c.sizes = s
+	l := layout{f, s}
 	sq, cq := &c.Submissions, &c.Completions
 	sq.posted.attach(b)
-	sq.init(b, s.submissions())
-	cq.init(b, s.completions())
+	sq.init(b, l.submissions())
+	cq.init(b, l.completions())
 	if _, err := sq.Room(); err != nil {
 		return err
 	}
@@ -177,11 +176,11 @@ func (c *Client) decode(files *Files) error {
 func checkBells(files *Files) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(files.Submissions, &stat); err != nil || stat.Mode&unix.S_IFMT != 0 {
-		return fmt.Errorf("shm: the bell of submissions is no eventfd: %w", unix.EINVAL)
+		return fmt.Errorf("the bell of submissions is no eventfd: %w", unix.EINVAL)
 	}
 	kind, err := unix.GetsockoptInt(files.Completions, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err != nil || kind != unix.SOCK_STREAM {
-		return fmt.Errorf("shm: the bell of completions is no stream socket: %w", unix.EINVAL)
+		return fmt.Errorf("the bell of completions is no stream socket: %w", unix.EINVAL)
 	}
 	return os.NewSyscallError("fcntl O_NONBLOCK", unix.SetNonblock(files.Completions, true))
 }

@@ -1,4 +1,4 @@
-package shm
+package shared
 
 import (
 	"fmt"
@@ -81,19 +81,17 @@ func newPlain(b *testing.B, other string, spin bool) *plain {
 func BenchmarkEntries(b *testing.B) {
 	for _, batch := range []int{1, 16, 256} {
 		h, c := newPair(b, 256, 256)
-		var s Submission
-		var d Completion
 		b.Run(fmt.Sprint("Submissions", batch), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for range batch {
-					if ok, err := c.Submissions.Put(&Submission{Opcode: OpNop}); !ok {
+					if ok, err := put(&c.Submissions.Producer, 0); !ok {
 						b.Fatal(err)
 					}
 				}
 				c.Submissions.Publish()
 				for range batch {
-					if ok, err := h.Submissions.Next(&s); !ok {
+					if _, ok, err := next(&h.Submissions.Consumer); !ok {
 						b.Fatal(err)
 					}
 				}
@@ -105,13 +103,13 @@ func BenchmarkEntries(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for range batch {
-					if ok, err := h.Completions.Put(&Completion{Final: true}); !ok {
+					if ok, err := put(&h.Completions, 0); !ok {
 						b.Fatal(err)
 					}
 				}
 				h.Completions.Publish()
 				for range batch {
-					if ok, err := c.Completions.Next(&d); !ok {
+					if _, ok, err := next(&c.Completions); !ok {
 						b.Fatal(err)
 					}
 				}

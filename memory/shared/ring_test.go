@@ -1,4 +1,4 @@
-package shm
+package shared
 
 import (
 	"encoding/binary"
@@ -15,26 +15,18 @@ import (
 
 // lane is one ring with both its ends. Its entries have numbers.
 type lane struct {
-	put      func(n uint32) (bool, error)
-	next     func() (n uint32, ok bool, err error)
 	producer *Producer
 	consumer *Consumer
 }
 
+func (l lane) put(n uint32) (bool, error)           { return put(l.producer, n) }
+func (l lane) next() (n uint32, ok bool, err error) { return next(l.consumer) }
+
 // lanes returns both rings of a pair, with counters that begin the given number of entries before 2^32.
 func lanes(h *Host, c *Client, before uint32) []lane {
-	var s Submission
-	var d Completion
 	all := []lane{
-		{
-			func(n uint32) (bool, error) { return c.Submissions.Put(&Submission{Opcode: OpNop, Operation: n}) },
-			func() (uint32, bool, error) { ok, err := h.Submissions.Next(&s); return s.Operation, ok, err },
-			&c.Submissions.Producer, &h.Submissions.Consumer,
-		}, {
-			func(n uint32) (bool, error) { return h.Completions.Put(&Completion{Operation: n}) },
-			func() (uint32, bool, error) { ok, err := c.Completions.Next(&d); return d.Operation, ok, err },
-			&h.Completions.Producer, &c.Completions.Consumer,
-		},
+		{&c.Submissions.Producer, &h.Submissions.Consumer},
+		{&h.Completions, &c.Completions},
 	}
 	for _, l := range all {
 		p, q := l.producer, l.consumer
@@ -245,22 +237,17 @@ func TestEntriesThatChangeMeanwhile(t *testing.T) {
 			}
 			word(b, offSQTail).Store(firstCount + i%32)
 			word(b, offCQHead).Store(firstCount - i%4)
-			for at := headerSize; at < headerSize+16*SubmissionSize; at += 4 {
+			for at := headerSize; at < headerSize+16*format.Submission; at += 4 {
 				word(b, at).Store(i >> (i % 29) & 0x00010101)
 			}
 		}
 	}()
-	var entries, fields, rings int
-	var s Submission
-	for fields < 20 || rings < 20 || entries < 20 {
-		ok, err := h.Submissions.Next(&s)
+	var entries, rings int
+	for rings < 20 || entries < 20 {
+		_, ok, err := next(&h.Submissions.Consumer)
 		switch {
 		case ok && err == nil:
-			if entries++; !s.Opcode.valid() || s.Peer.IsAny() {
-				t.Fatalf("took %+v", s)
-			}
-		case ok:
-			fields++
+			entries++
 		case errors.Is(err, ErrRing):
 			rings++
 		case err != nil:
@@ -289,8 +276,8 @@ func TestEntriesStayOnAPage(t *testing.T) {
 			name              string
 			at, entries, size int
 		}{
-			{"submissions", headerSize, s.Submissions, SubmissionSize},
-			{"completions", s.completionsAt(), s.Completions, CompletionSize},
+			{"submissions", headerSize, s.Submissions, format.Submission},
+			{"completions", layout{format, s}.completionsAt(), s.Completions, format.Completion},
 		} {
 			for n := range ring.entries {
 				first := ring.at + n*ring.size
@@ -304,22 +291,22 @@ func TestEntriesStayOnAPage(t *testing.T) {
 
 func TestSizesOfRings(t *testing.T) {
 	for _, s := range []Sizes{{2, 2}, {8, 2}, {64, 16}, {2, 1 << 16}, {1 << 18, 2}} {
-		h, files, err := CreateRing(s)
+		h, files, err := format.Create(s)
 		if err != nil {
 			t.Fatalf("%+v: %v", s, err)
 		}
-		c, err := AttachRing(files)
+		c, err := format.Attach(files)
 		if err != nil {
 			t.Fatalf("%+v: %v", s, err)
 		}
-		if c.Sizes() != s || s.FileSize()%os.Getpagesize() != 0 {
-			t.Errorf("%+v became %+v, of %d bytes", s, c.Sizes(), s.FileSize())
+		if c.Sizes() != s || format.FileSize(s)%os.Getpagesize() != 0 {
+			t.Errorf("%+v became %+v, of %d bytes", s, c.Sizes(), format.FileSize(s))
 		}
 		finish(t, h, c)
 	}
 	before := open(t)
 	for _, s := range []Sizes{{0, 2}, {2, 0}, {1, 2}, {2, 1}, {3, 2}, {2, 6}, {1 << 19, 2}, {2, 1 << 17}, {-2, 2}, {2, math.MinInt}} {
-		if h, _, err := CreateRing(s); !errors.Is(err, syscall.EINVAL) || h != nil {
+		if h, _, err := format.Create(s); !errors.Is(err, syscall.EINVAL) || h != nil {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
@@ -345,16 +332,16 @@ func TestRejectedHeaders(t *testing.T) {
 		{"completions' offset", offCQ, headerSize}, {"completions", offCQEntries, 1}, {"completions", offCQEntries, 1 << 17},
 		{"file size", offCQEntries, 1 << 16}, {"submission size", offSQESize, 64 | 64<<16}, {"completion size", offSQESize, 128 | 128<<16},
 	} {
-		h, files, err := CreateRing(Sizes{16, 16})
+		h, files, err := format.Create(Sizes{16, 16})
 		if err != nil {
 			t.Fatal(err)
 		}
 		at = c.at
 		word(h.memory.Bytes(), at).Store(c.value)
 		if c.field == "file size" && c.at == offSQEntries { // so that this check is reached
-			word(h.memory.Bytes(), offCQ).Store(uint32(Sizes{1 << 18, 16}.completionsAt()))
+			word(h.memory.Bytes(), offCQ).Store(uint32(layout{format, Sizes{1 << 18, 16}}.completionsAt()))
 		}
-		_, err = AttachRing(files)
+		_, err = format.Attach(files)
 		checkField(t, err, c.field)
 		if !errors.Is(err, syscall.EPROTO) {
 			t.Errorf("%v is not EPROTO", err)
@@ -367,7 +354,7 @@ func TestRejectedHeaders(t *testing.T) {
 	}{{offSQTail, firstCount + 1}, {offSQHead, firstCount + 1}, {offCQTail, firstCount + 17}, {offCQHead, firstCount + 1}} {
 		h, files := newHost(t, 16, 16)
 		word(h.memory.Bytes(), c.at).Store(c.value)
-		if _, err := AttachRing(files); !errors.Is(err, ErrRing) {
+		if _, err := format.Attach(files); !errors.Is(err, ErrRing) {
 			t.Errorf("counter at %d is %#x: %v", c.at, c.value, err)
 		}
 		finish(t, h)
@@ -381,18 +368,17 @@ func TestRejectedHeaders(t *testing.T) {
 func TestCompletionsBeforeTheClient(t *testing.T) {
 	h, files := newHost(t, 2, 2)
 	for n := range uint32(2) {
-		must[bool](t)(h.Completions.Put(&Completion{Operation: n}))
+		must[bool](t)(put(&h.Completions, n))
 	}
 	h.Completions.Publish()
-	c, err := AttachRing(files)
+	c, err := format.Attach(files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer finish(t, c)
-	var d Completion
 	for n := range uint32(2) {
-		if ok, err := c.Completions.Next(&d); !ok || err != nil || d.Operation != n {
-			t.Errorf("%d: %+v, %v, %v", n, d, ok, err)
+		if got, ok, err := next(&c.Completions); !ok || err != nil || got != n {
+			t.Errorf("%d: %d, %v, %v", n, got, ok, err)
 		}
 	}
 }
@@ -423,12 +409,12 @@ func TestRejectedFiles(t *testing.T) {
 			f.Completions = must[int](t)(unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))
 		},
 	} {
-		h, files, err := CreateRing(Sizes{16, 16})
+		h, files, err := format.Create(Sizes{16, 16})
 		if err != nil {
 			t.Fatal(err)
 		}
 		change(&files)
-		if c, err := AttachRing(files); err == nil || c != nil {
+		if c, err := format.Attach(files); err == nil || c != nil {
 			t.Errorf("%s: attached", name)
 		}
 		finish(t, h)
@@ -441,15 +427,16 @@ func TestRejectedFiles(t *testing.T) {
 // The statistics in the header match Stats, whose values the other side cannot overwrite.
 func TestStatisticsInTheHeader(t *testing.T) {
 	h, c := newPair(t, 16, 16)
-	var s Submission
 	for range 3 {
-		must[bool](t)(c.Submissions.Put(&Submission{Opcode: OpNop}))
-		must[bool](t)(h.Completions.Put(&Completion{}))
+		must[bool](t)(put(&c.Submissions.Producer, 0))
+		must[bool](t)(put(&h.Completions, 0))
 	}
 	c.Submissions.Publish()
 	h.Completions.Publish()
 	for range 3 {
-		must[bool](t)(h.Submissions.Next(&s))
+		if _, ok, err := next(&h.Submissions.Consumer); !ok {
+			t.Fatal(err)
+		}
 	}
 	h.Submissions.Release()
 	b := c.memory.Bytes()
