@@ -140,10 +140,10 @@ type Agent struct {
 
 	mu       sync.Mutex // guards session and the lists in it
 	session  *session
-	features atomic.Uint32 // of the session, or message.Supported
+	features atomic.Uint32 // features of the session; message.Supported if there is none
 	zombies  atomic.Int32
 	units    atomic.Int64
-	servers  [2]atomic.Int32 // loaded server tests: BRW, ping
+	servers  [2]atomic.Int32 // number of server tests in the session: BRW, ping
 	pingSeq  atomic.Uint32
 	spoilt   atomic.Uint64
 
@@ -155,6 +155,7 @@ type Agent struct {
 type JoinHandler func(from lnet.ProcessID, q *message.JoinRequest) message.JoinReply
 
 // Enable starts selftest on a node. It uses portals 50 to 52. A node can have only one agent at a time.
+// Agent.Close ends it.
 func Enable(n *node.Node, c Config) (*Agent, error) {
 	c.complete()
 	a := &Agent{config: c, node: n, ended: make(chan struct{}), log: boundedlog.New(c.Logger)}
@@ -172,7 +173,7 @@ func Enable(n *node.Node, c Config) (*Agent, error) {
 	a.looks = time.NewTicker(lookInterval)
 	a.looks.Stop()
 	a.requests = make(chan *inbound, c.MaxServing)
-	a.framework = newInbox(a, message.FrameworkPortal, func(in *inbound) { a.requests <- in }) // has room for all
+	a.framework = newInbox(a, message.FrameworkPortal, func(in *inbound) { a.requests <- in }) // requests has room for all
 	a.tests = newInbox(a, message.TestPortal, a.serveTest)
 	go a.runFramework()
 	for _, b := range []*inbox{a.framework, a.tests} {
@@ -216,7 +217,7 @@ func (a *Agent) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	a.fetches.Wait() // they have ended with a.ctx; only the framework's goroutine starts them
+	a.fetches.Wait() // fetches end when a.ctx is canceled; the goroutine that starts them has ended
 	a.deactivate()
 	closed := a.nodeClosed()
 	for _, b := range []*inbox{a.framework, a.tests} {

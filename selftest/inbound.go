@@ -36,7 +36,7 @@ type inbound struct {
 	awaits bool             // waits for data and is counted in inbox.waiting; owned by the goroutine that serves the request
 	waiter memoryWaiter
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the fields below
 	step     step
 	md       lnet.Handle // MD of the step, valid if linked is set
 	linked   bool

@@ -36,7 +36,7 @@ type inbox struct {
 	portal uint32
 	serve  func(*inbound) // called by an event handler; takes ownership of the request
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	wanted  int        // buffers that should be posted
 	posting bool       // a goroutine is executing post
 	closed  bool

@@ -24,7 +24,7 @@ type memory struct {
 
 	mu      sync.Mutex // guards the fields below and what they contain
 	used    int        // bytes in use by peers
-	kept    int        // bytes in free
+	kept    int        // bytes of the buffers in free
 	free    [classes][][]byte
 	claims  map[lnet.NID]*claim
 	waiting ring.Ring[claim] // claims with waiters; the first one is served next
@@ -33,9 +33,9 @@ type memory struct {
 
 // claim records how much memory a peer holds, and its waiters. memory.mu guards it.
 type claim struct {
-	held  int                     // bytes
+	held  int                     // bytes in use by the peer
 	wants ring.Ring[memoryWaiter] // waiters of the peer, in the order of their requests
-	links ring.Links[claim]       // in memory.waiting
+	links ring.Links[claim]       // links in memory.waiting
 }
 
 // maxClaims is the number of claims from which on claims without memory and waiters are deleted.
@@ -49,7 +49,7 @@ const (
 
 // memoryWaiter is an entry in a claim's queue of waiters. It belongs to one user of memory.
 type memoryWaiter struct {
-	links  ring.Links[memoryWaiter] // in claim.wants
+	links  ring.Links[memoryWaiter] // links in claim.wants
 	claim  *claim                   // set by take
 	length int
 	// granted is called with the buffer, in a new goroutine, if take has returned nil.

@@ -22,7 +22,7 @@ type Buffer struct {
 	// Length is the number of bytes to send, from the beginning of the buffer: 1 to Size. Queues that receive
 	// neither use nor set it; see BufferEvent.Length.
 	Length int
-	// Offset must be 0.
+	// Offset must be 0, because the data always begins at the start of the buffer. Add returns EINVAL otherwise.
 	Offset int
 	// EndPoint is the destination of a message on MsgSend. It must belong to the TM that the buffer is added
 	// to. The TM holds a reference until the callback has returned. EndPoint must be nil for MsgRecv and for
@@ -91,7 +91,7 @@ type bufferState struct {
 	prev, next      *Buffer
 
 	messages   atomic.Uint32
-	descriptor []byte // storage of the Descriptor of passive bulk
+	descriptor []byte // memory of Descriptor on a passive queue; each Add overwrites it
 }
 
 // Values of bufferState.use. Each names the owner of the buffer.
@@ -229,7 +229,7 @@ func (b *Buffer) Pool() *Pool { return b.state.pool }
 // Flags describe the state of a buffer (transport 3.7).
 type Flags uint8
 
-// Flag bits.
+// Bits of Flags.
 const (
 	FlagRegistered Flags = 1 << iota // registered in a domain
 	FlagQueued                       // lent to a TM

@@ -98,7 +98,7 @@ func (s *endPoints) acquire(tm *TransferMachine, a Address) *EndPoint {
 	return e
 }
 
-// retain adds a reference.
+// retain adds a reference to e.
 func (s *endPoints) retain(e *EndPoint) {
 	s.references++
 	e.refs++

@@ -125,7 +125,7 @@ func (tm *TransferMachine) Shutdown(ctx context.Context) error {
 	if err := tm.Abort(); err != nil {
 		tm.mu.Lock()
 		if tm.state == StateStopping {
-			tm.abort() // already stopping, perhaps without abort
+			tm.abort() // already stopping, perhaps by Stop, which does not cancel buffers
 		} else {
 			tm.mu.Unlock()
 		}

@@ -16,7 +16,7 @@ const (
 	// MaxCounter is the largest counter of a passive buffer. After it, the counter continues with 1.
 	MaxCounter = 1<<tmidShift - 1
 
-	// tmidShift is the position of the TM number in match bits and in hdr_data.
+	// tmidShift is the position of the lowest bit of the TM number in match bits and in hdr_data.
 	tmidShift = 52
 )
 

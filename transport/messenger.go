@@ -117,7 +117,7 @@ func (c MessengerConfig) Open(ctx context.Context, core Core, address string) (*
 		refused: make(chan struct{}, 1), failed: make(chan struct{}), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if err := m.open(ctx, &c, address); err != nil {
-		_ = m.Close() // err is the cause
+		_ = m.Close() // the caller gets err, the reason
 		return nil, err
 	}
 	return m, nil
@@ -395,7 +395,7 @@ func (m *Messenger) Close() error {
 	close(m.closing)
 	var errs []error
 	if m.tm != nil {
-		_ = m.tm.Abort() // EINVAL if it has failed
+		_ = m.tm.Abort() // returns EINVAL if the TM has failed
 		m.calls.Wait()
 		errs = append(errs, m.tm.Shutdown(context.Background()))
 	}

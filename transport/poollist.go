@@ -22,7 +22,7 @@ type pooledList struct {
 	length      int
 }
 
-// pushBack appends b.
+// pushBack appends b to the list.
 func (l *pooledList) pushBack(b *Buffer) {
 	b.state.pooled.links[l.kind] = link{prev: l.last}
 	if l.last == nil {
@@ -34,7 +34,7 @@ func (l *pooledList) pushBack(b *Buffer) {
 	l.length++
 }
 
-// pushFront prepends b.
+// pushFront inserts b at the beginning of the list.
 func (l *pooledList) pushFront(b *Buffer) {
 	b.state.pooled.links[l.kind] = link{next: l.first}
 	if l.first == nil {

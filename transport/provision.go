@@ -183,7 +183,7 @@ func (tm *TransferMachine) refillAfterPause() {
 	tm.endCallback()
 }
 
-// resetDeficit resets the deficit when the TM leaves StateStarted. mu is held.
+// resetDeficit sets the deficit to 0, because the TM leaves StateStarted. mu is held.
 func (tm *TransferMachine) resetDeficit() { tm.provisioning.deficit.Store(0) }
 
 // detachPool detaches the TM from its pool, if it has one, because the TM is being closed. No lock is held.

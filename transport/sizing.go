@@ -1,6 +1,6 @@
 package transport
 
-// minRPC is the smallest rpc message size of Motr, and its largest rpc segment size, in bytes.
+// minRPC is the minimum size of Motr's rpc messages, and the maximum segment size of its rpc buffers, in bytes.
 const minRPC = 4096
 
 // RPCSegmentSize returns the length of the segments that an rpc layer should use for its buffers, in bytes:

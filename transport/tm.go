@@ -75,7 +75,7 @@ type TransferMachine struct {
 
 	mu              orderedMutex[tmRank] // guards the fields below; unlock releases it and may wake the worker
 	state           State
-	failure         error // the cause of StateFailed
+	failure         error // why the TM is in StateFailed; nil in other states
 	inStateCallback bool  // the callback for the current state has not returned yet
 	closing         bool
 	colour          uint32
@@ -98,10 +98,10 @@ type TransferMachine struct {
 	tmEvents        []TMEvent // events that the worker has yet to report
 	down            error     // not nil if the Core is gone
 
-	// Starting, waking and ending the worker.
+	// The fields below are used to start, wake and end the worker.
 	cancelStart context.CancelFunc
 	done        chan struct{}
-	wake        chan struct{} // wakes waitWake
+	wake        chan struct{} // gets an element when unlock wakes a worker in waitWake
 	waiting     waitState
 	waitsUntil  time.Time // when the worker's wait ends; zero means no limit
 	wakeNeeded  bool      // unlock must wake the worker if it waits

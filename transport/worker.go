@@ -176,14 +176,14 @@ func (tm *TransferMachine) canEnd() bool {
 // finishStop stops the TM in the Core and sets the final state, StateStopped or StateFailed. mu is held on
 // entry and released on return.
 func (tm *TransferMachine) finishStop() {
-	tm.delivering = true // prevents later calls of DeliverAll
+	tm.delivering = true // makes calls of DeliverAll wait until the state has changed
 	tm.pollsCore.Store(false)
 	tm.mu.Unlock()
 	err := tm.inner.Stop()
 	tm.mu.Lock()
 	tm.delivering = false
 	tm.deliveryEnded.Broadcast()
-	tm.notifyNow() // no event will follow
+	tm.notifyNow() // a program that waits for an event would wait forever
 	switch {
 	case tm.down != nil:
 		tm.setState(StateFailed, tm.down)

@@ -40,7 +40,7 @@ const (
 type prefix struct {
 	Kind        uint32
 	From, To    uint64 // IDs of the link at the sender and at the receiver; 0 if the sender does not know it
-	Incarnation uint64 // of the sender
+	Incarnation uint64 // incarnation of the sender
 	Number      uint64 // number of this header or data; in an ack, the number that the sender expects next
 }
 
@@ -58,7 +58,7 @@ func (d *Driver) Type() lnet.NetType { return Type }
 
 // Open implements lnd.Driver. Config.NID must be set.
 func (d *Driver) Open(_ context.Context, c lnd.Config) (lnd.Interface, error) {
-	if err := errors.Join(c.Resolve(), lnd.Fields[ni](nil).SetAll(nil, c.Options)); err != nil { // it has no tunables
+	if err := errors.Join(c.Resolve(), lnd.Fields[ni](nil).SetAll(nil, c.Options)); err != nil { // the driver has no tunables
 		return nil, failure("open", c.NID, lnd.StatusLocalError, err)
 	}
 	socket, err := d.Listen(d.address(c.NID))
@@ -169,7 +169,7 @@ func (i *ni) Close(ctx context.Context) (err error) {
 		err = errors.Join(lnd.ErrTimeout, context.Cause(ctx))
 	}
 	i.timer.Stop()
-	return errors.Join(err, i.socket.Close()) // ends read
+	return errors.Join(err, i.socket.Close()) // makes read return
 }
 
 // do runs task f. If another goroutine is running tasks, that goroutine runs f as well, later; otherwise do

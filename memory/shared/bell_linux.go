@@ -46,7 +46,7 @@ import (
 // sleeper is the consumer's side of a bell. Only one goroutine at a time may be between setDeadline and
 // finishSleep.
 type sleeper struct {
-	flag *atomic.Uint32 // in shared memory
+	flag *atomic.Uint32 // flag of the bell, in shared memory
 	// woken is set by forceWake and cleared by finishSleep. shut is set by close.
 	woken, shut atomic.Bool
 
@@ -161,7 +161,7 @@ func (s *sleeper) forceWake() {
 	_ = s.file.SetReadDeadline(time.Unix(1, 0)) // fails only after close, which has ended the sleep
 }
 
-// close ends the current sleep and all later ones.
+// close makes the current and all later calls of sleep return ErrShut. It may be called repeatedly.
 func (s *sleeper) close() {
 	if !s.shut.Swap(true) {
 		_ = s.file.Close()
@@ -170,7 +170,7 @@ func (s *sleeper) close() {
 
 // waker is the producer's side of a bell. It is safe for concurrent use.
 type waker struct {
-	flag       *atomic.Uint32 // in shared memory
+	flag       *atomic.Uint32 // flag of the bell, in shared memory
 	descriptor descriptor
 	write      func(fd uintptr) syscall.Errno // writeEventfd or writeSocket
 	wakeups    counter

@@ -10,8 +10,8 @@ import (
 // Release, and only one Wait. The other methods are safe for concurrent use. Only Wait blocks or makes system
 // calls. The methods allocate nothing but errors.
 type Consumer struct {
-	entries []byte // of the ring, in shared memory
-	size    uint32 // of an entry
+	entries []byte // entries of the ring, in shared memory
+	size    uint32 // size of an entry in bytes
 	count   uint32 // number of entries, a power of two
 
 	// next is the number of entries removed, and released the number of those that the other side may

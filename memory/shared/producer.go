@@ -26,8 +26,8 @@ var ErrShut = errors.New("the ring is shut")
 //
 // Only Wake makes system calls. No method blocks. The methods allocate nothing but errors.
 type Producer struct {
-	entries []byte // of the ring, in shared memory
-	size    uint32 // of an entry
+	entries []byte // entries of the ring, in shared memory
+	size    uint32 // size of an entry in bytes
 	count   uint32 // number of entries, a power of two
 
 	// next is the number of entries written, and published the number of those that are visible to the other

@@ -44,11 +44,11 @@ type Console struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	closed  bool
 	session *session // nil if there is no session
-	batches uint64   // last batch ID, over all sessions
-	stamp   int64    // of the last session
+	batches uint64   // ID of the last batch that was added in any session
+	stamp   int64    // stamp of the last session
 }
 
 // New returns the console of a node on which agent a is enabled. The console answers the JOIN requests that

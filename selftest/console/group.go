@@ -116,7 +116,7 @@ func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []st
 type addition struct {
 	GroupAddition
 	name  string
-	ids   [][]lnet.ProcessID // per list
+	ids   [][]lnet.ProcessID // for each list, its nodes
 	total int                // number of ids
 	group *group
 	fresh []*member // members that are new in the session

@@ -26,7 +26,8 @@ const (
 	askAgain = 2 * time.Second
 )
 
-// limitOf returns a time limit chosen by a user, within bounds. 0 means the default.
+// limitOf returns the time limit for d, which a user has chosen: at least minLimit, at most most, and
+// defaultLimit for 0.
 func limitOf(d, most time.Duration) time.Duration {
 	if d == 0 {
 		return defaultLimit
@@ -41,7 +42,7 @@ type leg struct {
 	request message.Request
 	reply   message.Reply // valid only if the leg's result has no RPC error
 	bulk    []byte        // data that the node fetches, or nil
-	limit   time.Duration // 0: the limit of the transaction
+	limit   time.Duration // 0 means the limit of the transaction
 
 	first  rpc.Call
 	second *rpc.Call     // the repetition of a query

@@ -51,8 +51,8 @@ type BatchRequest struct {
 	Session SessionID
 	Batch   uint64
 	Op      BatchOp
-	Test    uint32 // query: index of a test from 1, or 0 for the batch
-	Arg     uint32 // run: a timeout that nodes ignore; stop: abort RPCs if not 0
+	Test    uint32 // for BatchQuery: index of a test from 1, or 0 for the batch
+	Arg     uint32 // for BatchRun: a timeout, which nodes ignore; for BatchStop: not 0 if RPCs are to be aborted
 }
 
 // Service returns ServiceBatch.
@@ -83,12 +83,13 @@ func (m *BatchRequest) Decode(b []byte) error {
 	return nil
 }
 
-// BatchReply answers a BatchRequest. Kernels of the other byte order do not swap Active (selftest 1.1).
+// BatchReply answers a BatchRequest. A kernel misreads Active if its byte order is not that of the sender
+// (selftest 1.1).
 type BatchReply struct {
 	Header
 	Status  Status
 	Session SessionID
-	Active  uint32 // query: active tests of the batch, or units of the test
+	Active  uint32 // for BatchQuery: number of active tests of the batch, or of active units of the test
 	Time    uint32 // unused
 }
 

@@ -2,7 +2,7 @@ package message
 
 import "fmt"
 
-// BRW requests and replies (selftest 2.3, 5).
+// Requests and replies of the BRW (bulk read/write) test (selftest 2.3, 5).
 //
 //	24          32        40   44       48
 //	+-----------+---------+----+--------+-------+

@@ -143,7 +143,7 @@ func (v view) put64(off int, n uint64) {
 // begin appends a message to dst that consists of the header, for type t, and zeros. The view is for the
 // fields of the body.
 func (h *Header) begin(dst []byte, t Type) ([]byte, view) {
-	dst = append(dst, make([]byte, Size)...) // does not allocate by itself
+	dst = append(dst, make([]byte, Size)...) // allocates only if dst has no room
 	v := view{(*[Size]byte)(dst[len(dst)-Size:]), h.Order == BigEndian}
 	v.put32(offMagic, Magic)
 	v.put32(offVersion, h.Version)

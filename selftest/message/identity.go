@@ -13,7 +13,7 @@ import (
 // It can contain any received value, even if that is not a valid NID. Large NIDs cannot be encoded.
 type NID4 uint64
 
-// AnyNID4 means no NID.
+// AnyNID4 is the wildcard. In a SessionID it means that there is no session.
 const AnyNID4 = ^NID4(0)
 
 // NID4Of returns the encoding of a NID. It returns false if the NID is large.

@@ -64,8 +64,8 @@ type RPCCounters struct {
 	Received uint32 // requests received
 	Dropped  uint32 // RPCs that this node, as server, ended without a reply
 	Expired  uint32 // RPCs of this node, as client, that timed out
-	BulkGet  uint64 // bytes fetched as the server of a bulk
-	BulkPut  uint64 // bytes sent as the server of a bulk
+	BulkGet  uint64 // bytes that this node, as server, has fetched from clients
+	BulkPut  uint64 // bytes that this node, as server, has sent to clients
 }
 
 // LNetCounters are the counters of the node's LNet messages, including messages that do not belong to

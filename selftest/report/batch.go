@@ -19,7 +19,7 @@ type Test struct {
 	Kind  TestKind `json:"kind"` // upper and lower case are equal
 	// Loop is the number of RPCs of each unit. A negative number means no end; 0 is invalid.
 	Loop int32 `json:"loop"`
-	// Concurrency is the number of units per client and server, 1 to 1024.
+	// Concurrency is the number of units for each pair of a client and a server, 1 to 1024.
 	Concurrency int `json:"concurrency"`
 	// Each group of Distribute clients sends to a group of Span servers. Distribute is at least 1, and Span 1
 	// to 341.
@@ -71,8 +71,8 @@ type TestInfo struct {
 	Servers Members `json:"servers"`
 }
 
-// QueryResult is the result of Console.Query: the number of nodes on which a batch, or a test, is running,
-// idle, or could not be queried. NodeResult.Active is not 0 for a node on which it is running.
+// QueryResult is the result of Console.Query: on how many nodes the batch, or the test, is running or idle,
+// and how many nodes could not be queried. NodeResult.Active is not 0 for the nodes on which it is running.
 type QueryResult struct {
 	Result
 	Running int `json:"running"`

@@ -32,8 +32,8 @@ type Traffic struct {
 type RPCs struct {
 	Sent     Figure `json:"sent"`
 	Received Figure `json:"received"`
-	BulkGet  Figure `json:"bulk_get"` // bytes
-	BulkPut  Figure `json:"bulk_put"` // bytes
+	BulkGet  Figure `json:"bulk_get"` // bytes per second
+	BulkPut  Figure `json:"bulk_put"` // bytes per second
 	Errors   uint64 `json:"errors"`
 	Dropped  uint64 `json:"dropped"`
 	Expired  uint64 `json:"expired"`

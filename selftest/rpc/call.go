@@ -36,7 +36,7 @@ type Call struct {
 	client *Client          // set by the first Start
 	links  ring.Links[Call] // guarded by client.mu
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the fields below
 	parts    [parts]part
 	pending  int  // number of parts with a linked MD
 	active   bool // from Start until the RPC has ended

@@ -156,7 +156,7 @@ func malformed(s *stage) {
 func counters(s *stage) {
 	m := s.machine(0)
 	if m.Self().Address().NID.IsLarge() {
-		return // the layout differs
+		return // descriptors with a large NID have another layout
 	}
 	var last transport.MatchBits
 	for range 3 {
@@ -211,7 +211,7 @@ func outOfOrder(s *stage) {
 	}
 	active := b.buffer(100)
 	for k := range count {
-		i := k * 67 % count // each once
+		i := k * 67 % count // selects each buffer once
 		if i%3 == 0 {
 			fill(active, i, 100)
 			s.must(b.move(active, transport.ActiveBulkSend, 100, announced[i]))

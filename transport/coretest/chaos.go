@@ -19,7 +19,7 @@ type chaos struct {
 	announced, wanted *lastDescriptors
 	random            *rand.Rand
 	ended             chan transport.BufferEvent // final events, one for each add
-	// Expected statistics.
+	// adds, cancels and failures are the expected statistics.
 	adds, cancels, failures uint64
 }
 
@@ -134,7 +134,7 @@ func (c *chaos) add() (deadline time.Time, err error) {
 	return deadline, err
 }
 
-// run adds the buffer once, may cancel it, and waits for its final event. It reports whether to continue.
+// run adds the buffer once, may cancel it, and waits for its final event. It returns false after a failure.
 func (c *chaos) run(s *stage) bool {
 	deadline, err := c.add()
 	if errors.Is(err, syscall.ETIME) || errors.Is(err, syscall.EINVAL) && c.b.Descriptor == nil {
@@ -161,7 +161,7 @@ func (c *chaos) run(s *stage) bool {
 	}
 }
 
-// checkFinal checks a final event. It reports whether to continue.
+// checkFinal checks a final event. It returns false if the goroutine must not continue.
 func (c *chaos) checkFinal(s *stage, e transport.BufferEvent, deadline time.Time) bool {
 	if e.Err != nil {
 		c.failures++

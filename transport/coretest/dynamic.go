@@ -39,7 +39,7 @@ func fromTheTopDown(s *stage) {
 	middle := start(4094)
 	start(4093)
 	middle.close()
-	start(4092) // not 4094: peers may have descriptors of it
+	start(4092) // not 4094, because peers may have descriptors of the TM that had this number
 	start(4091)
 }
 

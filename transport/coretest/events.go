@@ -101,7 +101,7 @@ func sender(s *stage) {
 	a.expect(answer)
 	b.expect(out)
 	a.then = nil
-	s.must(a.Stop()) // no remaining reference prevents it
+	s.must(a.Stop()) // Stop and Close succeed, because no reference to an end point remains
 	ctx, cancel := s.context()
 	defer cancel()
 	s.must(a.Await(ctx, transport.StateStopped))

@@ -55,7 +55,7 @@ type Host struct {
 // scenario is a test case that runs on a stage.
 type scenario struct {
 	name  string
-	hosts int // 0 means two
+	hosts int // number of hosts; 0 means two
 	run   func(s *stage)
 	// silent cases run only on Cores that lose data silently, strict cases only on Cores that report losses.
 	silent, strict bool

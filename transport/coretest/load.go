@@ -71,7 +71,7 @@ func (m *machine) exchange(passive, active *transport.Buffer, other *machine, p,
 	return true
 }
 
-// incast makes several TMs on all hosts send to one, as fast as it accepts the messages.
+// incast makes several TMs on all hosts send to one TM, as fast as it accepts the messages.
 func incast(s *stage) {
 	const senders, messages, n = 6, 40, 5000
 	a := s.machine(0)

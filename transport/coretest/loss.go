@@ -32,7 +32,7 @@ func noBuffer(s *stage) {
 	in := a.buffer(100)
 	a.receive(in, 100, 1)
 	b.sends(out, 2, 50, a)
-	a.arrives(in, 0, 50, 2, true, 1) // the first one is lost
+	a.arrives(in, 0, 50, 2, true, 1) // the first message was lost
 	b.stats(transport.MsgSend, 2, 0, 2, 0)
 	a.stats(transport.MsgRecv, 1, 0, 1, 0)
 }

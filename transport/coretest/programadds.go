@@ -195,7 +195,7 @@ func (s *runner) transfer(b *bufferModel, d action, said *announcement) {
 		passive.open, b.open = false, false
 		passive.coming = append(passive.coming, outcome{final: true})
 		b.coming = append(b.coming, outcome{final: true, length: said.size, seed: passive.seed, data: true})
-	case fetches: // never answered
+	case fetches: // the peer never answers, so no event is expected
 	default:
 		b.open = false
 		b.coming = append(b.coming, outcome{final: true})

@@ -64,7 +64,7 @@ func (s *runner) runConcurrently(lanes [][]action) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			w.update(func() { m.aborted = true })
-			m.closed = m.real.Shutdown(ctx) == nil // it may end at once
+			m.closed = m.real.Shutdown(ctx) == nil // if the TM stops immediately, Shutdown also closes it
 			s.settle(0)
 		}
 	}

@@ -19,7 +19,7 @@ func (w *concurrentRun) end() {
 			if m.pool == nil || q != int(transport.MsgRecv) {
 				want.Adds = m.adds[q]
 			} else {
-				want.Adds = got.Adds // including those of the pool; deficits count as failures
+				want.Adds = got.Adds // the TM also adds buffers of the pool, and deficits count as failures
 				want.Failures = max(want.Failures, got.Failures)
 			}
 			want.Cancels, want.TimeInQueue = got.Cancels, got.TimeInQueue

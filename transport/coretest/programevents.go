@@ -213,7 +213,7 @@ func (s *runner) react(m *tmModel, b *bufferModel, e *transport.BufferEvent) {
 	}
 	switch {
 	case !waits(d.Queue):
-		return // the other side may act at the same time
+		return // the TM of the peer may act at the same time, in an unknown order
 	case d.Then == thenReadd:
 		s.add(m, b, again, nil)
 	case d.Then == thenReaddLater && d.Queue != transport.MsgRecv:
@@ -227,7 +227,7 @@ func (s *runner) react(m *tmModel, b *bufferModel, e *transport.BufferEvent) {
 	case d.Then == thenGet && m.pool != nil:
 		s.get(m.pool, d.Colour)
 	case d.Then == thenNothing && b.pool != nil && d.Which%4 == 0:
-		return // the program keeps it
+		return // the program keeps the buffer
 	}
 	if b.pool != nil && b.where == withProgram {
 		colour := d.Colour

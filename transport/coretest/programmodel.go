@@ -65,7 +65,7 @@ type outcome struct {
 // pendingEvent is an expected state event of a TM.
 type pendingEvent struct {
 	next transport.State
-	err  syscall.Errno // 0 means none
+	err  syscall.Errno // 0 means no error
 }
 
 // tmModel is the model of a TM.
@@ -82,7 +82,7 @@ type tmModel struct {
 	colour      uint32
 	length      int
 	deficit     int
-	bits        transport.MatchBits // of the last passive buffer
+	bits        transport.MatchBits // match bits of the last passive buffer
 
 	queues        [transport.QueueTypes][]*bufferModel
 	stats         [transport.QueueTypes]transport.Stats
@@ -91,7 +91,7 @@ type tmModel struct {
 
 	peak       int  // largest number of events that the queued buffers could have
 	delivering bool // DeliverAll is running
-	reported   int  // callbacks of buffers called
+	reported   int  // number of buffer callbacks called so far
 	running    int32
 
 	// The fields below are used during a concurrent run.

@@ -138,7 +138,7 @@ func (s *stage) prepare(d *transport.Domain) *machine {
 func (s *stage) waitForLosses() {
 	s.t.Helper()
 	if s.h.Bubble != nil {
-		time.Sleep(5 * time.Second) // simulated
+		time.Sleep(5 * time.Second) // simulated time
 		return
 	}
 	for k := range s.probes {
@@ -177,7 +177,7 @@ type event struct {
 	time           time.Time
 	flags          transport.Flags // during the callback
 	received       int             // MessagesReceived during the callback
-	goroutine      string          // that ran the callback
+	goroutine      string          // number of the goroutine that ran the callback
 	kind           transport.TMEventType
 	next           transport.State
 }

@@ -94,7 +94,7 @@ func severalDeadlines(s *stage) {
 	if stays.Flags() != transport.FlagRegistered|transport.FlagQueued {
 		s.t.Errorf("flags %x of a buffer without deadline", stays.Flags())
 	}
-	// An earlier deadline than the one that the TM waits for.
+	// Add a buffer with a deadline that is earlier than the one for which the worker waits.
 	m.waiting(transport.PassiveBulkRecv, time.Now().Add(time.Hour))
 	soon = time.Now().Add(500 * time.Millisecond)
 	m.timesOut(m.waiting(transport.PassiveBulkSend, soon), soon)

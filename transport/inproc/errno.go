@@ -34,7 +34,7 @@ var errnos = []struct {
 	{portals.ErrNotFound, syscall.ENOENT},
 	{portals.ErrTaken, syscall.EADDRINUSE},
 	{portals.ErrPortalClass, syscall.EPERM},
-	{syscall.EFAULT, syscall.EFAULT}, // memory that is gone
+	{syscall.EFAULT, syscall.EFAULT}, // the memory is not mapped any more
 	{node.ErrNotMade, syscall.EINVAL},
 	{node.ErrInHandler, syscall.EDEADLK},
 	{node.ErrUnreachable, syscall.EHOSTUNREACH},

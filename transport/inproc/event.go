@@ -19,7 +19,7 @@ const (
 	unlinkNeeded                // the op has failed; the caller must unlink the descriptor
 )
 
-// Frequent errors of completions.
+// Errors of completions, allocated once because they are frequent.
 var (
 	errCanceled error = syscall.ECANCELED
 	errTimedOut error = syscall.ETIMEDOUT
@@ -72,7 +72,7 @@ func (b *buffer) asked(e *portals.Event, o *outcome) meaning {
 		o.err = b.failure(e.Err)
 	case f.replied:
 		*o = f.reply
-	default: // a cancellation took effect at the same time
+	default: // the op was cancelled at the same time
 		o.err = errCanceled
 	}
 	return final

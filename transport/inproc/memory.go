@@ -20,7 +20,7 @@ import (
 // area is memory that Alloc has mapped or that was passed to Adopt. It is registered with the node once, and
 // the buffers in it share this registration.
 type area struct {
-	bytes   []byte // whole pages
+	bytes   []byte // the mapped memory, whole pages
 	length  int    // length that was requested
 	adopted bool   // passed to Adopt
 	region  *memory.Region

@@ -54,7 +54,7 @@ func rangesKey(ranges []protocol.Range) string {
 type idle struct {
 	mu       sync.Mutex // guards the fields below
 	byRanges map[string][]*registration
-	order    list.List // of *registration; the front is evicted first
+	order    list.List // contains *registration; the first one is evicted first
 }
 
 // removeByRanges removes and returns a registration with the given key of ranges. It returns nil if there is

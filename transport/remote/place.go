@@ -89,8 +89,8 @@ func (s *store) exchangeable(b []byte) bool {
 	return int(address(b))%s.page == 0 && len(b)%s.page == 0 && (known || len(s.exchange.ranges) < maxExchanged)
 }
 
-// exchangePages replaces the pages of b by those of piece. It returns nil if that is not possible. exchange.mu is
-// held.
+// exchangePages replaces the pages of b by those of piece. It returns nil if that is not possible.
+// exchange.mu is held.
 func (s *store) exchangePages(b, piece []byte) *place {
 	at := address(b)
 	if !s.exchangeable(b) || !privatePages(at, at+uintptr(len(b))) {

@@ -28,7 +28,7 @@ const (
 	// checksPerReading is the number of times that pollUntil checks and yields before it reads the clock
 	// again.
 	checksPerReading = 16
-	// minPoll is the divisor of Config.PollTime that yields the shortest time of polling.
+	// minPoll bounds how far pollUntil reduces the time: to Config.PollTime divided by minPoll.
 	minPoll = 16
 )
 

@@ -81,7 +81,7 @@ func (c *connection) ensureNop() {
 	}
 	a, err := c.sendIn(&protocol.Nop{}, nil)
 	if err != nil {
-		return // the reader reports the error
+		return // the reading goroutine reports the error
 	}
 	c.mu.Lock()
 	c.nop = a

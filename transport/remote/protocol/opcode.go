@@ -14,7 +14,8 @@ const (
 	OpAreaAdd Opcode = 3
 	// OpAreaDel removes an area. The request is AreaDel, the reply Empty.
 	OpAreaDel Opcode = 4
-	// OpBufRegister registers parts of areas as a buffer. The request is BufRegister, the reply BufRegisterReply.
+	// OpBufRegister registers parts of areas as a buffer. The request is BufRegister, the reply
+	// BufRegisterReply.
 	OpBufRegister Opcode = 5
 	// OpBufDeregister deregisters a buffer. The request is BufDeregister, the reply Empty.
 	OpBufDeregister Opcode = 6
