@@ -57,7 +57,7 @@ var (
 	allTMIDs   = Span{1, transport.MaxTMID}
 )
 
-// DefaultRules returns the rules that apply if none are configured. They permit root and the user of this
+// DefaultRules returns the rules that apply by default. They permit root and the user of this
 // process to do everything within the default quotas, and no other user to connect.
 func DefaultRules() []Rule {
 	return []Rule{{Name: "default", UIDs: []uint32{0, uint32(os.Geteuid())}}}

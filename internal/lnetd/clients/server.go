@@ -246,7 +246,7 @@ func (c *client) unadmit() {
 	}
 }
 
-// removeClient removes a client whose resources have been released, and adds its counters to those of its
+// removeClient removes a client whose resources have been released, and adds its counters to the sums of its
 // rule.
 func (s *Server) removeClient(c *client) {
 	c.unadmit()

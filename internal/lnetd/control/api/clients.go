@@ -13,7 +13,7 @@ type Clients struct {
 	Clients []ClientInfo `json:"clients"`
 }
 
-// ClientInfo is a process for which lnetd hosts transfer machines: one connection.
+// ClientInfo describes a client: one connection of a process for which lnetd hosts transfer machines.
 type ClientInfo struct {
 	ID      uint64 `json:"id"`
 	PID     int32  `json:"pid"`
@@ -21,8 +21,8 @@ type ClientInfo struct {
 	GID     uint32 `json:"gid"`
 	Program string `json:"program"`
 	Cgroup  string `json:"cgroup"`
-	// Rule is the name of the rule that admits the client. It is empty if no rule does; the client
-	// is then about to be rejected.
+	// Rule is the name of the rule that applies to the client. It is empty if no rule permits the
+	// client, which is then about to be rejected.
 	Rule  string    `json:"rule"`
 	Since time.Time `json:"since"`
 	// Ending reports whether the process has disconnected while some of its operations are still under
@@ -30,7 +30,7 @@ type ClientInfo struct {
 	Ending  bool `json:"ending"`
 	Buffers int  `json:"buffers"`
 	Areas   int  `json:"areas"`
-	// Bytes is the total size of the areas. Requests counts control records.
+	// Bytes is the total size of the areas. Requests counts the client's control requests.
 	Bytes    int64      `json:"bytes"`
 	Requests uint64     `json:"requests"`
 	TMs      []ClientTM `json:"tms"`
@@ -43,17 +43,18 @@ type ClientTM struct {
 	Portal uint32        `json:"portal"`
 	ID     uint16        `json:"id"`
 	Queues []ClientQueue `json:"queues"`
-	// Entries is the capacity of the completion queue. Waiting entries wait for the client to read
-	// them; Reserved entries are set aside for operations under way.
+	// Entries is the number of entries of the completion ring. Waiting is the number of those that the
+	// client has not read yet, and Reserved the number of those reserved for operations under way.
 	Entries  int `json:"entries"`
 	Waiting  int `json:"waiting"`
 	Reserved int `json:"reserved"`
-	// Rejected counts operations that did not start.
+	// Rejected counts operations that were not started because they were invalid or the completion
+	// ring was full.
 	Rejected    uint64 `json:"rejected"`
 	Submissions uint64 `json:"submissions"`
 	Completions uint64 `json:"completions"`
-	// Waits counts how often lnetd slept because there were no submissions, BellReads how often it
-	// was woken from such a sleep, BellWrites how often it had to wake the client.
+	// Waits counts how often lnetd slept because the client submitted no operations, BellReads how
+	// often the client woke it from such a sleep, and BellWrites how often lnetd woke the client.
 	Waits      uint64 `json:"waits"`
 	BellReads  uint64 `json:"bell_reads"`
 	BellWrites uint64 `json:"bell_writes"`
@@ -67,17 +68,17 @@ type ClientQueue struct {
 	Completed uint64 `json:"completed"`
 	Failed    uint64 `json:"failed"`
 	Bytes     uint64 `json:"bytes"`
-	// Added counts operations handed to LNet. Cancelled counts the failed operations that were
-	// cancelled.
+	// Added counts operations that lnetd has passed to LNet. Cancelled counts those that failed because they were
+	// cancelled; Failed includes them.
 	Added     uint64 `json:"added"`
 	Cancelled uint64 `json:"cancelled"`
 	// MaxBytes is the largest number of bytes that one operation or message has transferred.
 	MaxBytes uint64 `json:"max_bytes"`
-	// Seconds is the total time that completed operations were under way.
+	// Seconds is the total time for which completed operations were under way.
 	Seconds float64 `json:"seconds_in_queue"`
 }
 
-// ClientDrop is the body of DELETE /v1/clients.
+// ClientDrop is the body of DELETE /v1/clients, which disconnects the client with the ID.
 type ClientDrop struct {
 	ID uint64 `json:"id"`
 }

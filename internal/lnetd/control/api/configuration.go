@@ -1,8 +1,8 @@
 package api
 
-// Configuration is the configuration of a node, in the types that the show commands use, and the
-// reply to GET /v1/configuration. In nets, peers and routing, only the configurable fields are set.
-// Peers found by discovery are left out.
+// Configuration is the configuration of a node. It is the reply to GET /v1/configuration. Its parts have
+// the same types as in the replies about single resources, but in nets, peers and routing only the fields
+// that can be configured are set. It omits peers that were only discovered.
 type Configuration struct {
 	Nets      []Net           `json:"nets"`
 	Routes    []Route         `json:"routes"`
@@ -11,16 +11,16 @@ type Configuration struct {
 	Globals   Globals         `json:"globals"`
 	UDSP      []UDSPRule      `json:"udsp"`
 	Selection []SelectionRule `json:"selection"`
-	// Lnetd is the equivalent "lnetd" section of a configuration file, without selection rules and
-	// default values.
+	// Lnetd holds what the section "lnetd" of a configuration file would have to contain. It omits
+	// selection rules and settings with their default values.
 	Lnetd map[string]any `json:"lnetd,omitempty"`
 }
 
 // Document is the text of a configuration file.
 type Document struct {
-	// Name names the document in problem reports: a file name, or "-".
+	// Name is the name of the document in messages about problems: a file name, or "-".
 	Name string `json:"name"`
-	// Text is YAML, possibly with several documents, of at most DocumentMax bytes.
+	// Text is YAML of at most DocumentMax bytes. It may consist of several YAML documents.
 	Text string `json:"text"`
 }
 
@@ -45,29 +45,33 @@ const (
 type ConfigurationChange struct {
 	Document
 	Mode Mode `json:"mode"`
-	// Wait lets NIs wait for an interface that is not usable yet. Otherwise such NIs are rejected.
+	// Wait permits NIs whose interface is not usable yet. They are brought up when it becomes
+	// usable. If Wait is not set, such NIs are rejected.
 	Wait bool `json:"wait,omitempty"`
-	// Dry returns the changes without applying them.
+	// Dry asks for a dry run: the reply contains the changes, but they are not applied.
 	Dry bool `json:"dry,omitempty"`
 }
 
-// ConfigurationChanged is the reply: the changes that were made, or would be made in a dry run.
+// ConfigurationChanged is the reply to POST /v1/configuration. It describes the changes that were made or,
+// after a dry run, those that would be made.
 type ConfigurationChanged struct {
-	// Commands are equivalent lnetdctl commands, in order, without "lnetdctl": "net add --net tcp
-	// --if eth0".
+	// Commands are the lnetdctl commands that would make the same changes, in order and without the
+	// word "lnetdctl": "net add --net tcp --if eth0".
 	Commands []string `json:"commands"`
-	// Warnings are the entries that have no effect, with their positions.
+	// Warnings describe entries of the document that have no effect, or not the expected one, with
+	// their positions.
 	Warnings []Problem `json:"warnings"`
-	// Restart lists the differences that only a restart of lnetd can apply.
+	// Restart lists the differences that were not applied because they need a restart of lnetd.
 	Restart []string `json:"restart"`
-	// Before and After are the configuration before and after the change, or the dry run.
+	// Before and After are the configuration before and after the change. After a dry run, After is
+	// the configuration that the change would result in.
 	Before Configuration `json:"before"`
 	After  Configuration `json:"after"`
 }
 
-// Described is the reply to POST /v1/configuration/show, whose body is a Document. It holds the
-// current state of the entries in the document ("import --show"). A section that the document lacks
-// is nil.
+// Described is the reply to POST /v1/configuration/show, whose body is a Document. It holds the current
+// state of the entries that the document names ("import --show"). A section is nil if the document does
+// not have it.
 type Described struct {
 	Nets    []Net      `json:"nets,omitempty"`
 	Routes  []Route    `json:"routes,omitempty"`
@@ -75,8 +79,8 @@ type Described struct {
 	Routing *Routing   `json:"routing,omitempty"`
 	Globals *Globals   `json:"globals,omitempty"`
 	UDSP    []UDSPRule `json:"udsp,omitempty"`
-	// Details are the levels of detail that the document asks for with the key "detail", of nets by their
-	// names, of peers by their primary NIDs, and of routes under "route".
+	// Details are the levels of detail that the document requests with the key "detail". The keys are
+	// names of nets, primary NIDs of peers, and "route" for all routes.
 	Details map[string]int64 `json:"details,omitempty"`
 }
 
@@ -87,7 +91,7 @@ type Errands struct {
 	Errands []Errand `json:"errands"`
 }
 
-// Errand is one "ping" or "discover" block. Exactly one of Ping and Discover is set.
+// Errand is one "ping" or "discover" block of a document. Exactly one of Ping and Discover is set.
 type Errand struct {
 	Ping     *PingRequest     `json:"ping,omitempty"`
 	Discover *DiscoverRequest `json:"discover,omitempty"`
@@ -95,12 +99,13 @@ type Errand struct {
 	SeqNo *int64 `json:"seq_no,omitempty"`
 }
 
-// LNet is the body of POST /v1/lnet: "lnet configure" and "lnet unconfigure". While LNet is not
-// configured, most requests fail with CodeNetworkDown.
+// LNet is the body of POST /v1/lnet, for the commands "lnet configure" and "lnet unconfigure". While LNet
+// is not configured, most requests fail with CodeNetworkDown.
 type LNet struct {
 	Configured bool `json:"configured"`
-	// All also applies the configuration that lnetd was started with.
+	// All also applies the configuration that lnetd has loaded. Otherwise LNet is configured without
+	// NIs. It is valid only if Configured is set.
 	All bool `json:"all,omitempty"`
-	// Large permits NIDs with 16-byte addresses.
+	// Large asks to permit NIDs with 16-byte addresses. It is valid only if Configured is set.
 	Large bool `json:"large,omitempty"`
 }

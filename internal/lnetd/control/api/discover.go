@@ -4,6 +4,6 @@ package api
 type DiscoverRequest struct {
 	// NIDs are discovered one after the other. 0@lo is the local node.
 	NIDs []string `json:"nids,omitempty"`
-	// Force also discovers peers that are up to date.
+	// Force asks to discover peers again even if lnetd's data about them is up to date.
 	Force bool `json:"force,omitempty"`
 }

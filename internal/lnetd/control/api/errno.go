@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// Errno returns the Linux error number in err's chain. Without one, it returns ETIMEDOUT for a
-// timeout, ECANCELED for a cancellation, and EIO for anything else. It returns 0 only if err is
-// nil.
+// Errno returns the Linux error number that err wraps. If err wraps none, it returns ETIMEDOUT for a
+// timeout, ECANCELED for a cancellation, and EIO for any other error. It returns 0 only if err is nil.
 func Errno(err error) syscall.Errno {
 	var errno syscall.Errno
 	switch {
@@ -26,8 +25,8 @@ func Errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// FullDisk returns advice for an error of writing file because the file system is full or the
-// user's quota is used up. It returns "" for other errors.
+// FullDisk tells the operator what to do if file could not be written because the file system is full or
+// the user's quota is used up. It returns "" if err is another error.
 func FullDisk(file string, err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
@@ -40,7 +39,7 @@ func FullDisk(file string, err error) string {
 
 // Strerror returns the C library's text for an error number.
 func Strerror(e syscall.Errno) string {
-	s := e.Error() // the same text, but in lower case
+	s := e.Error() // the text of the C library, but with a lower-case letter at the beginning
 	if s == "" {
 		return s
 	}

@@ -1,9 +1,9 @@
 package api
 
-// Done is the empty reply to a successful change.
+// Done is an empty reply, to a change that succeeded, or an empty request.
 type Done struct{}
 
-// Refusal is the body of every reply whose status is not 200.
+// Refusal is the body of every reply to a request that failed, whose HTTP status is not 200.
 type Refusal struct {
 	Error *Fault `json:"error"`
 }

@@ -8,21 +8,21 @@ import (
 // why.
 type Explanation struct {
 	To lnet.NID `json:"nid"`
-	// Source is the NI that the message must leave from, or zero for any.
+	// Source is the NID from which the message must be sent. It is zero if lnetd may choose it.
 	Source lnet.NID `json:"source,omitzero"`
-	// Case describes the send procedure that was used.
+	// Case describes which of LNet's procedures for choosing a path was used.
 	Case string `json:"case"`
 	// Steps are the choices in the order they were made. A step without candidates is a remark.
 	Steps []ExplainedStep `json:"steps"`
 	// Path is the chosen path, or nil if there is no path.
 	Path *Path `json:"path,omitempty"`
-	// Error says why there is no path.
+	// Error is the reason why there is no path. It is empty if there is one.
 	Error string `json:"error,omitempty"`
-	// Remedy is advice, if any is known.
+	// Remedy is what the operator can do if there is no path. It may be empty.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// ExplainedStep is one choice.
+// ExplainedStep is one of the choices that lead to a path.
 type ExplainedStep struct {
 	// What names the kind of candidate: "net", "NI", "peer NI", "route to o2ib".
 	What string `json:"what"`
@@ -35,8 +35,8 @@ type ExplainedStep struct {
 // RankedCandidate is a candidate that could have been chosen.
 type RankedCandidate struct {
 	Name string `json:"name"`
-	// By is the criterion that ranked it below the candidate before it: "order" if all criteria
-	// were equal, empty for the first candidate.
+	// By is the criterion because of which this candidate is ranked below the one before it. It is
+	// ByOrder if the candidates were equal in all criteria, and empty for the first candidate.
 	By string `json:"by,omitempty"`
 	// Figures are the values that were compared, the most important criterion first. All candidates
 	// of a step have the same criteria, as far as they apply.
@@ -46,13 +46,14 @@ type RankedCandidate struct {
 // Figure is the value of one criterion.
 type Figure struct {
 	Criterion string `json:"criterion"`
-	// Value is -1 for no priority. It is 0 or 1 for a criterion that is false or true.
+	// Value is the value of the criterion. It is -1 for a priority that is not set, and 0 or 1 for a
+	// criterion that is false or true.
 	Value int64 `json:"value"`
 	// Text describes the value for an operator.
 	Text string `json:"text"`
 }
 
-// ExcludedCandidate is a candidate that could not be chosen, and the reason.
+// ExcludedCandidate is a candidate that could not be chosen, with the reason.
 type ExcludedCandidate struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
@@ -68,5 +69,5 @@ type Path struct {
 	To lnet.NID `json:"to"`
 }
 
-// ByOrder is the value of By for a candidate that differs from the one before it only in order.
+// ByOrder is the value of By for a candidate that is equal to the one before it in all criteria.
 const ByOrder = "order"

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Code identifies a kind of failure. Codes never change: scripts and runbooks may rely on them.
+// Code identifies a kind of failure. Codes do not change between releases, so that scripts and
+// instructions for operators can rely on them.
 type Code string
 
 // Codes for errors of starting lnetd, and of connecting to it from lnetdctl.
@@ -59,7 +60,7 @@ const (
 	CodeInternal         Code = "internal"          // a bug in lnetd
 )
 
-// Fault is an error for an operator: what happened, the cause, and the remedy.
+// Fault is an error for an operator. It says what happened, why, and what to do about it.
 type Fault struct {
 	Code Code `json:"code"`
 	// Errno is the negative Linux error number that lnetctl would print;
@@ -67,21 +68,24 @@ type Fault struct {
 	Errno int `json:"errno,omitempty"`
 	// Text states what happened, in lnetctl's wording where lnetctl has one.
 	Text string `json:"text"`
-	// Subject names the object concerned, for clients that format their own message.
+	// Subject is the name of the object that the error is about, for clients that make their own
+	// message.
 	Subject string `json:"subject,omitempty"`
 	// Cause is the reason, if it is known.
 	Cause string `json:"cause,omitempty"`
 	// Remedy is what the operator can do.
 	Remedy string `json:"remedy,omitempty"`
-	// SeqNo is the sequence number of the document's block that failed, if the document gives one.
+	// SeqNo is the sequence number of the block of a document that has the error. It is nil if the
+	// document does not give one.
 	SeqNo *int64 `json:"seq_no,omitempty"`
-	// Problems are all problems found in a configuration, in the order of the text.
+	// Problems are all errors and warnings about a configuration, ordered by position.
 	Problems []Problem `json:"problems,omitempty"`
 
 	err error
 }
 
-// Because returns f with err as its cause. errors.Is and errors.As find err in the result.
+// Because returns a copy of f that wraps err, so that errors.Is and errors.As find err. If f has no Cause,
+// the copy has the text of err as its Cause.
 func (f Fault) Because(err error) *Fault {
 	f.err = err
 	if f.Cause == "" && err != nil {
@@ -90,7 +94,7 @@ func (f Fault) Because(err error) *Fault {
 	return &f
 }
 
-// Error returns the whole fault on one line.
+// Error returns the text, the cause, the code and the remedy as one line.
 func (f *Fault) Error() string {
 	var b strings.Builder
 	b.WriteString(f.Text)
@@ -110,7 +114,7 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.err }
 
-// Report returns the fault on several lines, for a terminal.
+// Report returns the text, the code, the cause and the remedy as several lines, for a terminal.
 func (f *Fault) Report() string {
 	var b strings.Builder
 	b.WriteString(f.Text + " [" + string(f.Code) + "]\n")
@@ -125,8 +129,8 @@ func (f *Fault) Report() string {
 
 func indentMore(s string) string { return strings.ReplaceAll(s, "\n", "\n          ") }
 
-// FaultOf returns the Fault in err's chain. Otherwise it returns a Fault with CodeInternal that
-// wraps err.
+// FaultOf returns the Fault that err is or wraps. If err does not contain a Fault, FaultOf returns a new one
+// with CodeInternal that wraps err.
 func FaultOf(err error) *Fault {
 	var f *Fault
 	if errors.As(err, &f) {

@@ -9,28 +9,30 @@ type FaultRules struct {
 	Rules []FaultRule `json:"rules"`
 }
 
-// FaultRule is a rule that drops, delays or fails messages on purpose, and the body of POST
-// /v1/faults (lnetctl 15).
+// FaultRule is a rule that drops, delays or fails messages on purpose. It is the body of POST /v1/faults
+// and an item of the reply to GET /v1/faults (lnetctl 15).
 type FaultRule struct {
 	// Kind is FaultDrop or FaultDelay.
 	Kind string `json:"kind"`
-	// Source and Dest match the header of a message. Local matches the NI that a message arrives
-	// on. Each is a NID, "*@NET" or "*". Source and Dest are required.
+	// Source and Dest are compared with the NIDs in the header of a message. Local is compared with
+	// the NID of the NI on which a message arrives. Each is a NID, "*@NET" or "*". Source and Dest are
+	// required.
 	Source string `json:"source"`
 	Dest   string `json:"dest"`
 	Local  string `json:"local,omitempty"`
 	// Portals restrict the rule to PUTs and GETs with these portals, 0 to 63.
 	Portals []int `json:"portals,omitempty"`
-	// Messages are the message types, "put", "ack", "get" or "reply". An empty list matches all.
+	// Messages are the types of messages that the rule applies to: "put", "ack", "get" or "reply". If
+	// the list is empty, it applies to all types.
 	Messages []string `json:"messages,omitempty"`
-	// Rate hits one in Rate messages, Interval hits one message in each Interval seconds. A rule
-	// has exactly one of them.
+	// A rule has either Rate or Interval. With Rate, it affects one in Rate matching messages. With
+	// Interval, it affects one matching message in each Interval seconds.
 	Rate     int `json:"rate,omitempty"`
 	Interval int `json:"interval,omitempty"`
-	// Latency is how long a delay rule holds a message, in seconds.
+	// Latency is how long a delay rule delays a message, in seconds.
 	Latency int `json:"latency,omitempty"`
-	// Statuses are the health statuses with which a drop rule fails sends, such as "local_dropped",
-	// or "random".
+	// Statuses are the health statuses with which messages that a drop rule affects fail, such as
+	// "local_dropped", or "random" for any of them.
 	Statuses []string `json:"statuses,omitempty"`
 	Random   bool     `json:"random,omitempty"`
 	DropAll  bool     `json:"drop_all,omitempty"`
@@ -48,8 +50,8 @@ type FaultCounts struct {
 	Reply   uint64 `json:"reply"`
 }
 
-// FaultDeletion is the body of DELETE /v1/faults. It deletes the rules of a kind that match the
-// filters, or all rules of the kind.
+// FaultDeletion is the body of DELETE /v1/faults. It deletes the rules of a kind whose filters are Source
+// and Dest or, if All is set, all rules of the kind.
 type FaultDeletion struct {
 	Kind   string `json:"kind"`
 	Source string `json:"source,omitempty"`

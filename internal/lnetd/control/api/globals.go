@@ -1,14 +1,15 @@
 package api
 
-// Globals is the reply to GET /v1/globals: the node's parameters by name, as lnetctl shows them (lnetctl
-// 6). Times are in seconds. In JSON the values are members of the reply itself.
+// Globals is the reply to GET /v1/globals. It holds the node's parameters by name, with the values that
+// lnetctl prints (lnetctl 6). Times are in seconds. In JSON, each parameter is a member of the reply itself.
 type Globals struct {
 	Values map[string]int64 `json:"-"`
-	// Verify reports that discovery, which is shown as 1, changes no peer.
+	// Verify reports whether discovery only compares and changes no peer. The parameter discovery is 1
+	// in this case.
 	Verify bool `json:"discovery_verify,omitempty"`
 }
 
-// globals is Globals without its methods.
+// globals is Globals without its methods, so that encoding/json does not call these again.
 type globals Globals
 
 // MarshalJSON adds Values to the other members.
@@ -20,15 +21,16 @@ func (g *Globals) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// GlobalsChange is the body of POST /v1/globals. Parameters that are absent are not changed. In JSON
-// the values are members of the body itself.
+// GlobalsChange is the body of POST /v1/globals. It sets parameters by name. Those that it omits do not
+// change. In JSON, each parameter is a member of the body itself.
 type GlobalsChange struct {
 	Values map[string]int64 `json:"-"`
-	// Verify selects whether discovery, if it is on, changes no peer.
+	// Verify sets whether discovery, if it is on, only compares and changes no peer. If it is nil, this
+	// does not change.
 	Verify *bool `json:"discovery_verify,omitempty"`
 }
 
-// globalsChange is GlobalsChange without its methods.
+// globalsChange is GlobalsChange without its methods, so that encoding/json does not call these again.
 type globalsChange GlobalsChange
 
 // MarshalJSON adds Values to the other members.

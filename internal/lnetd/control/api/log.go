@@ -4,13 +4,14 @@ package api
 type Log struct {
 	// Level is the lowest level that is logged: debug, info, warn or error.
 	Level string `json:"level"`
-	// Configured is the level set by the configuration and the command line. A reload restores it.
+	// Configured is the level that the configuration or the command line sets. A reload makes it the
+	// level in force again.
 	Configured string `json:"configured"`
 	// Format is the current format of log lines: json, text or journal.
 	Format string `json:"format"`
 }
 
-// LogChange is the body of POST /v1/log.
+// LogChange is the body of POST /v1/log. It sets the level until lnetd ends or reloads its configuration.
 type LogChange struct {
 	Level string `json:"level"`
 }

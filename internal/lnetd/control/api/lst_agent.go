@@ -4,14 +4,14 @@ import (
 	"time"
 )
 
-// LstBounds are the limits of a node that takes part in tests. 0 stands for the configured value.
+// LstBounds are the limits of a node that takes part in tests. In a request, 0 means the configured limit.
 type LstBounds struct {
-	// Memory limits bulk data, in bytes: one half for the client side, one half for the server
-	// side.
+	// Memory is the maximum memory for bulk data in bytes. One half is for tests in which the node is a
+	// client, the other half for those in which it is a server.
 	Memory int64 `json:"memory,omitempty"`
-	// SessionTimeout is how long a session outlives the last request of its console, in seconds.
+	// SessionTimeout is the time in seconds after the last request of its console when a session ends.
 	SessionTimeout int `json:"session_timeout,omitempty"`
-	// Units limits the concurrent RPCs of the client side.
+	// Units is the maximum number of concurrent RPCs that the node sends as a client.
 	Units int `json:"units,omitempty"`
 }
 
@@ -25,17 +25,17 @@ const (
 
 // LstDisable is the body of POST /v1/lst/disable.
 type LstDisable struct {
-	// Force ends existing sessions.
+	// Force disables selftest even if sessions exist, and ends these. Otherwise the request fails.
 	Force bool `json:"force,omitempty"`
 }
 
 // LstStatus is the reply to GET /v1/lst.
 type LstStatus struct {
 	Enabled bool `json:"enabled"`
-	// Bounds are the limits in force, or the configured ones if selftest is disabled. A
+	// Bounds are the limits in force. If selftest is disabled, they are the configured limits. A
 	// SessionTimeout of 0 means that sessions never time out.
 	Bounds LstBounds `json:"bounds"`
-	// Console is the session that this node controls as a console, or nil.
+	// Console is the session that this node controls as its console, or nil.
 	Console *LstSession `json:"console,omitempty"`
 	// Session is the session that this node takes part in, or nil.
 	Session  *LstAgentSession `json:"session,omitempty"`
@@ -45,7 +45,7 @@ type LstStatus struct {
 // LstAgentSession is a session that a node takes part in.
 type LstAgentSession struct {
 	Name string `json:"name"`
-	// Console is the NID that the console has sent.
+	// Console is the NID of the console that controls the session, as the console has sent it.
 	Console    string         `json:"console"`
 	Stamp      int64          `json:"stamp"`
 	Age        float64        `json:"age"` // seconds
@@ -59,15 +59,16 @@ type LstAgentTest struct {
 	Batch uint64 `json:"batch"`
 	Index int    `json:"index"`
 	Kind  string `json:"kind"`
-	// Client reports whether this node sends the requests. If so, it has Units, of which Active are
-	// running, and Latency.
+	// Client reports whether this node sends the requests of the test. Only in this case the fields
+	// below are set. Units is the number of concurrent RPCs, and Active the number of those that have
+	// not finished.
 	Client  bool        `json:"client"`
 	Units   int         `json:"units,omitempty"`
 	Active  int         `json:"active,omitempty"`
 	Latency *LstLatency `json:"latency,omitempty"`
 }
 
-// LstLatency holds the latency of the RPCs since a test was added, in nanoseconds.
+// LstLatency summarizes the latency of a test's RPCs since the test was added, in nanoseconds.
 type LstLatency struct {
 	Count uint64        `json:"count"`
 	Mean  time.Duration `json:"mean"`

@@ -3,8 +3,8 @@ package api
 // LstBRW are the parameters of a BRW test (selftest 5).
 type LstBRW struct {
 	Write bool `json:"write"`
-	// Size and Offset are in bytes and multiples of 8. Size is at most 1 MiB. Size plus Offset must
-	// not need more pages than Size alone.
+	// Size and Offset are in bytes and must be multiples of 8. Size is at most 1 MiB. Data of Size
+	// bytes at Offset must not extend over more pages than data of Size bytes at offset 0.
 	Size   int `json:"size"`
 	Offset int `json:"offset,omitempty"`
 	// Check is none, simple, full or discard.
@@ -25,10 +25,12 @@ type LstTest struct {
 	To    string `json:"to"`   // the group of the servers
 	// Kind is LstKindBRW or LstKindPing.
 	Kind string `json:"kind"`
-	// Loop is the number of RPCs of each unit; -1 means no limit.
+	// Loop is the number of RPCs that each of the Concurrency units of a client sends one after the
+	// other; -1 means that there is no limit.
 	Loop        int32 `json:"loop"`
 	Concurrency int   `json:"concurrency"`
-	// Each group of Distribute clients uses Span servers.
+	// The clients are divided into groups of Distribute clients. Each group sends requests to Span
+	// servers.
 	Distribute int    `json:"distribute"`
 	Span       int    `json:"span"`
 	BRW        LstBRW `json:"brw,omitzero"`
@@ -38,7 +40,7 @@ type LstTest struct {
 type LstRun struct {
 	Key   LstKey `json:"key"`
 	Batch string `json:"batch"`
-	// Timeout stops the batch after this many seconds; 0 means never.
+	// Timeout is the time in seconds after which the batch stops; 0 means that it does not.
 	Timeout int `json:"timeout,omitempty"`
 }
 
@@ -46,7 +48,7 @@ type LstRun struct {
 type LstStop struct {
 	Key   LstKey `json:"key"`
 	Batch string `json:"batch"`
-	// Force aborts the RPCs under way. Otherwise each unit stops after its current RPC.
+	// Force aborts the RPCs under way. Without it, each unit finishes its current RPC first.
 	Force bool `json:"force,omitempty"`
 }
 
@@ -54,10 +56,10 @@ type LstStop struct {
 type LstQuery struct {
 	Key   LstKey `json:"key"`
 	Batch string `json:"batch"`
-	// Test is the index of the test to query; 0 queries the whole batch.
+	// Test is the index of the test to query; 0 means all tests of the batch.
 	Test int `json:"test,omitempty"`
-	// Servers queries the servers instead of the clients.
+	// Servers asks to query the servers of the batch instead of its clients.
 	Servers bool `json:"servers,omitempty"`
-	// Timeout is the maximum wait in seconds.
+	// Timeout is the maximum time in seconds to wait for the answers of nodes.
 	Timeout int `json:"timeout,omitempty"`
 }

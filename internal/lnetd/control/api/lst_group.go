@@ -4,7 +4,7 @@ package api
 type LstAddGroup struct {
 	Key  LstKey `json:"key"`
 	Name string `json:"name"`
-	// IDs are lists of NIDs with ranges, in the syntax of lst.
+	// IDs are the nodes to add, as lists of NIDs with ranges in the syntax of lst.
 	IDs []string `json:"ids,omitempty"`
 }
 
@@ -13,10 +13,10 @@ type LstAddGroup struct {
 type LstUpdateGroup struct {
 	Key  LstKey `json:"key"`
 	Name string `json:"name"`
-	// Refresh invites inactive nodes to the session again.
+	// Refresh asks the nodes of the group that are not active to join the session again.
 	Refresh bool `json:"refresh,omitempty"`
-	// Clean removes the nodes in any of these states: "busy", "down", "unknown".
+	// Clean removes the nodes of the group that are in one of these states: "busy", "down", "unknown".
 	Clean []string `json:"clean,omitempty"`
-	// Remove removes the nodes of these lists.
+	// Remove removes these nodes from the group. They are lists of NIDs as in LstAddGroup.IDs.
 	Remove []string `json:"remove,omitempty"`
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// LstSession describes the console's session.
+// LstSession describes the session of a console.
 type LstSession struct {
 	Name     string        `json:"name"`
-	NID      lnet.NID      `json:"nid"`   // of the console
-	Stamp    int64         `json:"stamp"` // milliseconds
+	NID      lnet.NID      `json:"nid"`   // the NID of the console
+	Stamp    int64         `json:"stamp"` // when the session was created, in milliseconds
 	Key      LstKey        `json:"key"`
 	Features uint32        `json:"features"`
 	Timeout  time.Duration `json:"timeout"`
@@ -19,8 +19,9 @@ type LstSession struct {
 	Nodes    int           `json:"nodes"`
 }
 
-// LstTarget selects the nodes to ping: exactly one of all nodes of the session, a group, the
-// clients or servers of a batch, or single NIDs, which need not be in the session.
+// LstTarget selects the nodes to ping. Exactly one of Session, Group, Batch and Nodes is set. They stand for
+// all nodes of the session, the nodes of a group, the clients or servers of a batch, and single nodes, which
+// need not be in the session.
 type LstTarget struct {
 	Session bool     `json:"session,omitempty"`
 	Group   string   `json:"group,omitempty"`
@@ -31,12 +32,13 @@ type LstTarget struct {
 
 // LstNewSession is the body of POST /v1/lst/new_session.
 type LstNewSession struct {
-	// Key identifies the session in later commands; 0 lets the console choose one.
+	// Key is the key that later commands must give; 0 means that the console chooses one.
 	Key  LstKey `json:"key,omitempty"`
 	Name string `json:"name"`
-	// Timeout is how long the session lives without commands, in seconds; 0 means 300.
+	// Timeout is the time in seconds after the last command when the session ends; 0 means 300.
 	Timeout int `json:"timeout,omitempty"`
-	// Force replaces an existing session, here and on the nodes.
+	// Force ends an existing session of this console, and sessions of other consoles on the nodes
+	// that join.
 	Force bool `json:"force,omitempty"`
 	// Features are the features of the session; nil means all.
 	Features *uint32 `json:"features,omitempty"`
@@ -46,9 +48,10 @@ type LstNewSession struct {
 type LstPing struct {
 	Key    LstKey    `json:"key"`
 	Target LstTarget `json:"target"`
-	// Timeout is the maximum wait in seconds. It is clamped to 3 to 30.
+	// Timeout is the maximum time in seconds to wait for the answers of nodes. A value outside of 3 to
+	// 30 is changed to the nearest of these.
 	Timeout int `json:"timeout,omitempty"`
 }
 
-// LstTimeoutMax is the maximum timeout of a command, in seconds.
+// LstTimeoutMax is the maximum of the timeouts in commands of lst, in seconds.
 const LstTimeoutMax = math.MaxInt32

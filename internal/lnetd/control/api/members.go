@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// marshalWith encodes a struct with numbers as further members.
+// marshalWith encodes the struct v as JSON and adds numbers as further members by name.
 func marshalWith(v any, numbers map[string]int64) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil || len(numbers) == 0 {
@@ -21,8 +21,8 @@ func marshalWith(v any, numbers map[string]int64) ([]byte, error) {
 	return own, err
 }
 
-// unmarshalWith decodes a struct with the given members. It returns the other members, which must be
-// numbers, by name, or nil without any.
+// unmarshalWith decodes JSON into the struct that into points to, whose members have the given names. It
+// returns all other members, which must be numbers, by name. If there are no others, it returns nil.
 func unmarshalWith(b []byte, into any, names ...string) (numbers map[string]int64, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(b, &members); err != nil {

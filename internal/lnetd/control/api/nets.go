@@ -7,8 +7,8 @@ import (
 // Nets is the reply to GET /v1/nets.
 type Nets struct {
 	Nets []Net `json:"nets"`
-	// Waiting are the NIs whose interface is not usable yet. A net whose NIs all wait is not in
-	// Nets.
+	// Waiting are the NIs that are not up because their interface is not usable yet. If a net has only
+	// such NIs, it is not in Nets.
 	Waiting []WaitingNI `json:"waiting,omitempty"`
 }
 
@@ -31,12 +31,12 @@ type NI struct {
 	Dropped    MessageCounts `json:"dropped_stats"`
 	Health     HealthStats   `json:"health_stats"`
 	Tunables   Tunables      `json:"tunables"`
-	// LND are the driver's tunables in the order of printing. It is empty for lo.
+	// LND are the driver's tunables in the order in which lnetctl prints them. It is empty for 0@lo.
 	LND []Tunable `json:"lnd_tunables,omitempty"`
 	// Counters are the driver's counters, for programs. lnetctl does not print them.
 	Counters []Counter `json:"lnd_counters,omitempty"`
 	DevCPT   int       `json:"dev_cpt"` // -1 if the device belongs to no CPU partition
-	CPT      string    `json:"cpt"`     // "[0]"
+	CPT      string    `json:"cpt"`     // the CPU partitions of the NI, such as "[0,1]"
 }
 
 // Statistics holds an NI's message totals and latencies.
@@ -44,9 +44,9 @@ type Statistics struct {
 	Sent      uint64  `json:"send_count"`
 	Received  uint64  `json:"recv_count"`
 	Dropped   uint64  `json:"drop_count"`
-	PutEgress Latency `json:"put_egress"` // PUT until sent
-	GetRTT    Latency `json:"get_rtt"`    // GET until its REPLY
-	PutAck    Latency `json:"put_ack"`    // PUT until its ACK
+	PutEgress Latency `json:"put_egress"` // from the call until a PUT was sent
+	GetRTT    Latency `json:"get_rtt"`    // from a GET until its REPLY
+	PutAck    Latency `json:"put_ack"`    // from a PUT until its ACK
 }
 
 // Latency summarizes latency samples. All fields are 0 if there are no samples.
@@ -57,7 +57,8 @@ type Latency struct {
 	Avg     uint64 `json:"avg_nsec"`
 }
 
-// UDSPInfo describes the effect of user policies on an NI. A priority of -1 means "no priority".
+// UDSPInfo describes the effect of selection policies (UDSP) on an NI or a peer NI. A priority of -1 means
+// that no policy sets it.
 type UDSPInfo struct {
 	NetPriority       int        `json:"net_priority"`
 	NIDPriority       int        `json:"nid_priority"`
@@ -74,7 +75,7 @@ type MessageCounts struct {
 	Hello uint64 `json:"hello"`
 }
 
-// HealthStats holds an NI's health and the events that lowered it.
+// HealthStats holds the health of an NI, and counters of the events that reduced it.
 type HealthStats struct {
 	FatalError int    `json:"fatal_error"`  // 0 or 1
 	Value      int    `json:"health_value"` // 0 to 1000
@@ -96,16 +97,16 @@ type Tunables struct {
 	Credits           int `json:"credits"`
 }
 
-// Tunable is a driver's tunable under the driver's name. If Truth is set, the value is a boolean:
-// Value is 1 or 0, and documents have true or false.
+// Tunable is a tunable of a driver, with the name that the driver gives it. If Truth is set, it is a boolean:
+// Value is 1 or 0, for which documents have true or false.
 type Tunable struct {
 	Name  string `json:"name"`
 	Value int64  `json:"value"`
 	Truth bool   `json:"truth,omitempty"`
 }
 
-// Counter is a driver's counter under the driver's name. Counters whose names end in "_total" never
-// decrease.
+// Counter is a counter of a driver, with the name that the driver gives it. Counters whose names end in
+// "_total" never decrease.
 type Counter struct {
 	Name  string `json:"name"`
 	Value uint64 `json:"value"`

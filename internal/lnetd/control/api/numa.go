@@ -11,11 +11,11 @@ type NUMA struct {
 // CPT is one CPU partition of the machine.
 type CPT struct {
 	CPT int `json:"cpt"`
-	// Node is the number of its NUMA node.
+	// Node is the number of the NUMA node that the partition consists of.
 	Node int `json:"node"`
 	// CPUs are its processors, such as "0-3,8". It is empty if the host does not report them.
 	CPUs string `json:"cpus,omitempty"`
-	// Distances are the distances to all CPTs in order, including itself. Each is the largest
-	// distance between a NUMA node of one and a NUMA node of the other.
+	// Distances are the NUMA distances from this partition to all partitions, including itself, in the
+	// order of their numbers.
 	Distances []uint32 `json:"distances"`
 }

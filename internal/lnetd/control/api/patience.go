@@ -4,19 +4,20 @@ import (
 	"time"
 )
 
-// Timeouts of both sides of a connection.
+// Timeouts of a control connection. lnetd and its clients use the same values.
 const (
-	// HeadPatience is the timeout for connecting and for the head of a request.
+	// HeadPatience is the timeout for connecting, and for sending the head of a request.
 	HeadPatience = 5 * time.Second
-	// ReplyPatience is the timeout for each page of a reply. It also limits how long lnetd prepares
-	// a reply, unless the request sets a different limit.
+	// ReplyPatience is the timeout for sending each page of a reply. It is also the maximum time until
+	// lnetd begins to send the reply, except for requests that have another limit.
 	ReplyPatience = 30 * time.Second
-	// DocumentPatience replaces ReplyPatience for requests that process a document of any size.
+	// DocumentPatience is the limit instead of ReplyPatience for requests with a document, which may
+	// be large.
 	DocumentPatience = 10 * time.Minute
 )
 
-// TargetsPatience returns the maximum duration of a request that waits up to timeout for each of n
-// targets.
+// TargetsPatience returns the maximum duration of a request that waits for each of n targets, one after the
+// other, for at most timeout.
 func TargetsPatience(n int, timeout time.Duration) time.Duration {
 	return ReplyPatience + time.Duration(n)*timeout
 }

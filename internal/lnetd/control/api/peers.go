@@ -4,23 +4,23 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// PeerNIDsMax is the maximum number of NIDs in one request, not counting the primary one.
+// PeerNIDsMax is the maximum number of NIDs in a request about one peer, not counting the primary NID.
 const PeerNIDsMax = 128
 
 // Peers is the reply to GET /v1/peers.
 type Peers struct {
 	Peers []Peer `json:"peers"`
-	// Next is the start of the next page. It is empty on the last page.
+	// Next is the name of the next page of peers, for the next request. It is empty on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// Peer is a node known to this one.
+// Peer is the data that lnetd has about another node.
 type Peer struct {
 	// ID is larger for peers that were added later. It is not part of the JSON.
 	ID        uint64   `json:"-"`
 	Primary   lnet.NID `json:"primary_nid"`
 	MultiRail bool     `json:"multi_rail"`
-	// State is the flag word.
+	// State holds flags of the peer, as "peer show -v 3" prints them.
 	State uint32 `json:"state"`
 	// Seq is the latest sequence number received from the peer. Told is the latest sequence number
 	// of this node that was sent to it.
@@ -31,7 +31,7 @@ type Peer struct {
 	// has been sent to it, and it was not configured. A backup omits such a peer, and lnetd
 	// removes it after a while.
 	Unanswered bool `json:"unanswered,omitempty"`
-	// NIs are its NIDs grouped by net, starting with the primary NID's net.
+	// NIs are the peer's NIDs, grouped by net. The net of the primary NID comes first.
 	NIs []PeerNI `json:"nis"`
 }
 
@@ -39,7 +39,7 @@ type Peer struct {
 // of a field is the lowest verbosity that prints it.
 type PeerNI struct {
 	NID lnet.NID `json:"nid"`
-	// State is "up" or "down" if it is monitored, otherwise "NA".
+	// State is "up" or "down" if this node monitors whether the NID is alive, otherwise "NA".
 	State string `json:"state"`
 	// Trouble is the reason why other NIDs of the peer are preferred: "not answering since" a time,
 	// or "link down". It is empty if there is no reason.
@@ -56,15 +56,16 @@ type PeerNI struct {
 	Health        PeerHealthStats `json:"health_stats" detail:"2"`
 }
 
-// Credits limit the messages under way to a peer NI. A negative Available is the number of waiting
-// messages. Min is the lowest value so far.
+// Credits limit the number of messages in flight to a peer NI. Available is the number of free credits or, if
+// it is negative, minus the number of messages that wait for one. Min is the lowest value of Available so
+// far.
 type Credits struct {
 	Max       int `json:"max"`
 	Available int `json:"available"`
 	Min       int `json:"min"`
 }
 
-// PeerHealthStats holds a peer NI's health and the events that lowered it.
+// PeerHealthStats holds the health of a peer NI, and counters of the events that reduced it.
 type PeerHealthStats struct {
 	Value           int    `json:"health_value"` // 0 to 1000
 	Dropped         uint64 `json:"dropped"`
@@ -75,28 +76,28 @@ type PeerHealthStats struct {
 	NextPing        int64  `json:"next_ping"` // seconds since boot, 0 if no ping is due
 }
 
-// PeerAddition is the body of POST /v1/peers. It adds a peer, or NIDs to a peer.
+// PeerAddition is the body of POST /v1/peers. It adds a peer or, if the peer exists, NIDs of the peer.
 type PeerAddition struct {
 	Primary lnet.NID   `json:"primary_nid"`
 	NIDs    []lnet.NID `json:"nids,omitempty"`
-	// SingleRail marks the peer as not Multi-Rail.
+	// SingleRail is set if the peer is not Multi-Rail.
 	SingleRail  bool `json:"single_rail,omitempty"`
 	LockPrimary bool `json:"lock_primary,omitempty"`
 }
 
-// PeerDeletion is the body of DELETE /v1/peers. It deletes NIDs of a peer. It deletes the peer if
-// NIDs is empty or contains the primary NID.
+// PeerDeletion is the body of DELETE /v1/peers. It deletes NIDs of a peer. If NIDs is empty or contains the
+// primary NID, it deletes the whole peer.
 type PeerDeletion struct {
 	Primary lnet.NID   `json:"primary_nid"`
 	NIDs    []lnet.NID `json:"nids,omitempty"`
-	// Force deletes a peer whose primary NID is locked.
+	// Force permits to delete a peer whose primary NID is locked.
 	Force bool `json:"force,omitempty"`
 }
 
-// PeersDetail is the detail level that returns all fields of peers.
+// PeersDetail is the level of detail with which replies contain all fields of peers.
 const PeersDetail = 4
 
-// FirstPage is the start of the list of peers.
+// FirstPage is the name of the first page of peers.
 const FirstPage = "0"
 
 // PeerState is the body of POST /v1/peers/state, for tests. It sets the state word, as printed by
@@ -107,8 +108,8 @@ type PeerState struct {
 	State uint32   `json:"state"`
 }
 
-// Recovery is the reply to GET /v1/recovery: the NIDs of local NIs and of peers that are pinged
-// until they recover.
+// Recovery is the reply to GET /v1/recovery. It holds the NIDs of local NIs and of peer NIs that are in
+// recovery: their health is reduced, and they are pinged until it is full.
 type Recovery struct {
 	Local []lnet.NID `json:"local"`
 	Peers []lnet.NID `json:"peers"`

@@ -21,14 +21,14 @@ type PingRequest struct {
 	// NIDs are pinged one after the other. Each is a NID, or a process ID such as
 	// "12345-10.0.0.1@tcp".
 	NIDs []string `json:"nids,omitempty"`
-	// Source is the local NID to ping from; empty means any.
+	// Source is the local NID to ping from; if it is empty, lnetd chooses it.
 	Source string `json:"source,omitempty"`
 	// Timeout is the timeout of each target in seconds; 0 means PingTimeout.
 	Timeout float64 `json:"timeout,omitempty"`
 }
 
-// PingReply is the reply to POST /v1/ping and POST /v1/discover: one result per
-// target, in order.
+// PingReply is the reply to POST /v1/ping and POST /v1/discover. It has one result for each target, in the
+// order of the request.
 type PingReply struct {
 	Results []PingResult `json:"results"`
 }
@@ -38,8 +38,8 @@ type PingReply struct {
 type PingResult struct {
 	// Target is the target as the request has it.
 	Target string `json:"target"`
-	// Primary is the target's primary NID as known to this node. Without discovery it is the NID
-	// that was pinged.
+	// Primary is the primary NID of the target in lnetd's data. If lnetd has not discovered the target,
+	// it is the NID that was pinged.
 	Primary   lnet.NID `json:"primary_nid,omitzero"`
 	MultiRail bool     `json:"multi_rail"`
 	// PID is the process ID of the process that answered.
@@ -49,7 +49,7 @@ type PingResult struct {
 	Error *Fault     `json:"error,omitempty"`
 }
 
-// Patience returns the timeout of each target.
+// Patience returns the timeout of each target: Timeout, limited to PingTimeoutMax, or the default.
 func (r *PingRequest) Patience() time.Duration {
 	if r.Timeout <= 0 {
 		return PingTimeout

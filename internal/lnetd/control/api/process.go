@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// Process describes the process that owns a resource.
+// Process describes a process that owns a resource, such as a port or a socket.
 type Process struct {
-	PID     int    // 0 if the process is not visible from here
+	PID     int    // 0 if the process is not visible to this one
 	UID     int    // -1 if unknown
 	Command string // the command line; empty if it cannot be read
 	// Program and Version are what the process has reported about itself, if anything.
 	Program, Version string
 }
 
-// FindProcess describes the process with the given PID from /proc.
+// FindProcess returns what /proc shows about the process with the given PID. The UID is unknown.
 func FindProcess(pid int) Process {
 	p := Process{PID: pid, UID: -1}
 	dir := "/proc/" + strconv.Itoa(pid)
@@ -46,9 +46,9 @@ func (p Process) String() string {
 	return s
 }
 
-// Credentials returns the credentials of the process at the other end of a unix socket connection.
-// The kernel records those of a server at listen and those of a client at connect. ok is false if
-// the kernel has recorded none.
+// Credentials returns the credentials of the process at the other end of a connection over a Unix socket. The
+// kernel has recorded them when the process called listen or connect. Credentials returns false if they are
+// not available.
 func Credentials(conn net.Conn) (_ *syscall.Ucred, ok bool) {
 	c, isUnix := conn.(*net.UnixConn)
 	if !isUnix {

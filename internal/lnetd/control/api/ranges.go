@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Range is the valid range of a number. Commands, requests and documents share the same ranges, so
-// each accepts the values that the others produce.
+// Range is the range of valid values of a number, including Min and Max. Commands, requests and documents
+// use the same ranges, so that each accepts the values that the others produce.
 type Range struct{ Min, Max int64 }
 
 // Check returns an error that names the valid range if n is outside it.
@@ -36,7 +36,7 @@ var (
 )
 
 const (
-	// DriverDefault selects the driver's default.
+	// DriverDefault is the value of a tunable that means the driver's default.
 	DriverDefault = -1
 	creditsMax    = 1 << 24
 )

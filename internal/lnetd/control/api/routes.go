@@ -16,18 +16,18 @@ type Routes struct {
 type Route struct {
 	Net     lnet.Net `json:"net"`
 	Gateway lnet.NID `json:"gateway"`
-	// Hops is 1 to 255, or 0 if it was not set.
+	// Hops is the configured number of hops, 1 to 255, or 0 if none is configured.
 	Hops uint32 `json:"hops"`
-	// Priority is 0 for the most preferred.
+	// Priority is the priority of the route. A route with a smaller number is preferred.
 	Priority uint32 `json:"priority"`
-	// Up reports whether the route is used.
+	// Up reports whether the route can be used, because its gateway is up.
 	Up bool `json:"up"`
-	// SingleHop reports whether the gateway itself is on the net.
+	// SingleHop reports whether the gateway itself has an NI on the route's net.
 	SingleHop bool `json:"single_hop"`
 }
 
-// RouteAddition is the body of POST /v1/routes. It adds a route through each of the gateways, all
-// or none.
+// RouteAddition is the body of POST /v1/routes. It adds a route to Net through each of the gateways, all or
+// none.
 type RouteAddition struct {
 	Net      lnet.Net   `json:"net"`
 	Gateways []lnet.NID `json:"gateways,omitempty"`
@@ -35,16 +35,18 @@ type RouteAddition struct {
 	Priority uint32     `json:"priority,omitempty"`
 }
 
-// RouteDeletion is the body of DELETE /v1/routes, like a RouteAddition.
+// RouteDeletion is the body of DELETE /v1/routes. It deletes the routes to Net through the gateways, all or
+// none.
 type RouteDeletion struct {
 	Net      lnet.Net   `json:"net"`
 	Gateways []lnet.NID `json:"gateways,omitempty"`
 }
 
-// RouteFilter selects routes. Fields without a value match all routes.
+// RouteFilter selects routes to list. An empty Net or Gateway matches all routes.
 type RouteFilter struct {
 	Net, Gateway string
-	// Hops and Priority are compared unless negative. Hops of 0 selects routes without hops.
+	// A negative Hops or Priority matches all routes. Hops 0 selects routes for which no number of
+	// hops is configured.
 	Hops, Priority int64
 }
 

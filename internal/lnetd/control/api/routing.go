@@ -1,6 +1,6 @@
 package api
 
-// RoutingState is the numeric state of forwarding on a node.
+// RoutingState is whether a node is a router, or is about to become or to stop being one.
 type RoutingState uint8
 
 // The states (lnetctl 4.9).
@@ -14,7 +14,8 @@ const (
 // Routing is the reply to GET /v1/routing.
 type Routing struct {
 	State RoutingState `json:"state"`
-	// Ever reports whether the node has forwarded since it started. Until then it has no buffers.
+	// Ever reports whether the node has been a router since it started. If not, it has no router
+	// buffers.
 	Ever bool `json:"ever"`
 	// CPTs are the router buffers of each CPU partition.
 	CPTs []Pools `json:"cpts"`
@@ -31,11 +32,11 @@ type Pools struct {
 type Pool struct {
 	Pages      int `json:"npages"`
 	Buffers    int `json:"nbuffers"`
-	Credits    int `json:"credits"`    // if negative, the number of waiting messages
-	MinCredits int `json:"mincredits"` // the lowest value so far
+	Credits    int `json:"credits"`    // number of free buffers; if negative, minus the number of messages that wait for one
+	MinCredits int `json:"mincredits"` // the lowest value of Credits so far
 }
 
-// Buffers are numbers of router buffers, summed over all CPU partitions.
+// Buffers are the numbers of router buffers of all CPU partitions together.
 type Buffers struct {
 	Tiny  int `json:"tiny"`
 	Small int `json:"small"`
@@ -53,8 +54,8 @@ func (r *Routing) Buffers() Buffers {
 	return b
 }
 
-// RoutingChange is the body of POST /v1/routing. It sets either Enabled or numbers of buffers.
-// Numbers that are nil or -1 are not changed; 0 restores the default.
+// RoutingChange is the body of POST /v1/routing. It sets either Enabled or numbers of router buffers. A number
+// that is nil or -1 does not change; 0 restores the default.
 type RoutingChange struct {
 	Enabled *bool `json:"enabled,omitempty"`
 	Tiny    *int  `json:"tiny,omitempty"`

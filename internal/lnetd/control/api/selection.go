@@ -4,24 +4,24 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Selection is the reply to GET /v1/selection: the rules of the typed table, ordered by ID
-// (selection 7).
+// Selection is the reply to GET /v1/selection. It holds the "selection" rules, ordered by ID (selection 7).
 type Selection struct {
 	Rules []SelectionRule `json:"rules"`
 }
 
-// SelectionRule is a typed rule, and the body of POST and DELETE /v1/selection. A DELETE identifies
-// the rule by its ID, its patterns, or both.
+// SelectionRule is a "selection" rule. It is also the body of POST /v1/selection, and of DELETE
+// /v1/selection, which identifies the rule by its ID, its patterns, or both.
 type SelectionRule struct {
-	// ID identifies the rule and never changes. When a rule is added, nil lets lnetd choose it.
+	// ID identifies the rule and never changes. If it is nil when a rule is added, lnetd chooses it.
 	ID *int `json:"id,omitempty"`
 	// Type is "net", "nid" or "peer".
 	Type string `json:"type"`
-	// Net is the pattern of a net rule, NID of a nid rule, Local and Remote of a peer rule.
+	// A rule has the patterns that its type requires: a net rule Net, a nid rule NID, and a peer rule
+	// Local and Remote.
 	Net    lnet.Pattern `json:"net,omitzero"`
 	NID    lnet.Pattern `json:"nid,omitzero"`
 	Local  lnet.Pattern `json:"local,omitzero"`
 	Remote lnet.Pattern `json:"remote,omitzero"`
-	// Priority is 0 for the most preferred.
+	// Priority is the priority that the rule gives. What has a smaller number is preferred.
 	Priority uint32 `json:"priority"`
 }

@@ -3,12 +3,12 @@ package api
 // Stats is the reply to GET /v1/stats.
 type Stats struct {
 	Counters
-	// Drops counts dropped messages by reason, Refusals counts rejected callers by reason.
+	// Drops counts dropped messages by reason. Refusals counts rejected connections of peers by reason.
 	Drops    []Reason `json:"drops"`
 	Refusals []Reason `json:"refusals"`
 }
 
-// Reason counts events that have one reason.
+// Reason is the number of events that had the same reason.
 type Reason struct {
 	Reason string `json:"reason"`
 	Count  uint64 `json:"count"`

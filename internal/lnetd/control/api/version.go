@@ -15,12 +15,12 @@ type Version struct {
 	Started time.Time `json:"started"`
 }
 
-// packaged and revision are the version and the commit, set by deploy/packages/build through the
-// linker. The sources of a package may lie outside of version control, and builds must be
-// reproducible.
+// packaged and revision are the version and the commit of the sources if this program was built for a package.
+// The linker sets them at the request of deploy/packages/build, because the sources of a package may not be
+// under version control and builds must be reproducible.
 var packaged, revision string
 
-// BuildVersion returns the version of the running program as recorded by its build.
+// BuildVersion returns the version that was recorded when the running program was built, or "devel".
 func BuildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

@@ -11,12 +11,14 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Backend is the part of the daemon that the control interface uses. Its methods are called from
-// many goroutines at once. Methods that change the node are called one at a time, within InTurn.
-// Their errors may be Faults; other errors are classified by Errno.
+// Backend is the part of the daemon that the control interface uses. Its methods must be safe for
+// concurrent use. The server calls methods that change the node only within InTurn, unless noted
+// otherwise. If an error is or contains an *api.Fault, the client gets that; otherwise the server makes a
+// Fault from the result of Errno.
 type Backend interface {
-	// InTurn calls do while no other change of the node's configuration runs, so that checks in do
-	// stay valid until it acts. If ctx ends first, InTurn returns its cause and does not call do.
+	// InTurn waits until no other change of the node's configuration runs, and then calls do. So what do
+	// has checked stays valid until it makes its change. If ctx ends first, InTurn returns the cause and
+	// does not call do.
 	InTurn(ctx context.Context, do func()) error
 
 	// Version returns the version of the daemon.
@@ -24,8 +26,8 @@ type Backend interface {
 
 	// Log returns the settings of the log.
 	Log() api.Log
-	// SetLog changes the level, which is one of api.LogLevels. It does not wait for changes under
-	// way.
+	// SetLog sets the log level to one of api.LogLevels. It is called outside InTurn, so that it does not
+	// wait for a change.
 	SetLog(level string) error
 
 	// Nets returns all nets: lo first, then the others in the order of creation.
@@ -34,17 +36,19 @@ type Backend interface {
 	// It returns node.ErrNotFound if no NI has the NID.
 	SetNIHealth(nid lnet.NID, value int) error
 
-	// Waiting returns the NIs whose interface is not usable yet. The caller owns the slice.
+	// Waiting returns the NIs whose interface is not usable yet. The caller may change the slice.
 	Waiting() []api.WaitingNI
-	// AddNet brings up NIs, all or none. Exactly one of the three ways to name them is used. The
-	// warnings are for the operator.
+	// AddNet brings up NIs, all or none. The request names them in exactly one of three ways: by
+	// Interfaces, NID or IP2Nets. The warnings are for the operator.
 	AddNet(ctx context.Context, r api.NetAddition) (warnings []string, err error)
-	// DeleteNet deletes NIs. It returns node.ErrNotFound if none match.
+	// DeleteNet deletes NIs. It returns an error if the request matches no NI.
 	DeleteNet(ctx context.Context, r api.NetDeletion) error
-	// SetNITunables changes NIs that are up. It returns node.ErrNotFound if none match.
+	// SetNITunables changes tunables of NIs, which stay up. It returns node.ErrNotFound if the request
+	// matches no NI.
 	SetNITunables(ctx context.Context, r api.NITunables) error
 
-	// LNetDown reports whether LNet is not configured. Methods that need LNet are then not called.
+	// LNetDown reports whether LNet is not configured. In this case the server does not call methods
+	// that need LNet.
 	LNetDown() bool
 	// SetLNet configures or unconfigures LNet. It returns EBUSY if LNet is in use.
 	SetLNet(ctx context.Context, r api.LNet) error
@@ -54,41 +58,42 @@ type Backend interface {
 	// all. A dry run returns the changes without making them. It is called outside InTurn, and
 	// calls InTurn itself only to read the node's state.
 	ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error)
-	// Described returns the current state of the entries in a document. Described and Errands
-	// change nothing.
+	// Described returns the current state of the entries in a document. It changes nothing.
 	Described(ctx context.Context, d api.Document) (api.Described, error)
-	// Errands returns the pings and discoveries that a document requests.
+	// Errands returns the pings and discoveries that a document requests. It does not run them.
 	Errands(ctx context.Context, d api.Document) ([]api.Errand, error)
 
-	// Recovery returns the NIDs that are pinged until they recover.
+	// Recovery returns the NIDs of the NIs and peer NIs that are in recovery, which means that they are
+	// pinged until their health is full.
 	Recovery() api.Recovery
 	// CPTs returns the CPU partitions of the host.
 	CPTs() []api.CPT
-	// CPT returns the CPU partition that handles messages with a NID.
+	// CPT returns the CPU partition to which LNet's hash assigns a NID.
 	CPT(nid lnet.NID) int
 
 	// Ping pings one process. It blocks until the process answers, the ping fails, or ctx is done.
 	// If source is zero, the node chooses it.
 	Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error)
-	// Discover discovers the peer that has the NID, and blocks like Ping. 0@lo is the local node.
-	// With force, a peer that is up to date is discovered again.
+	// Discover discovers the peer that has the NID. It blocks until discovery has ended or ctx is done.
+	// The NID 0@lo means the local node. If force is set, a peer is discovered again even if the node's
+	// data about it is up to date.
 	Discover(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error)
 
-	// Peers yields the peers with IDs greater than after, the oldest first; 0 yields all. It omits
-	// a peer that has only 0@lo. An error ends the sequence (node.Admin.PeersAfter). The NIs of a
-	// peer are valid until the next iteration.
+	// Peers yields the peers with IDs greater than after, ordered by ID. If after is 0, it yields all
+	// peers. It omits a peer that is only this node itself. An error ends the sequence (see
+	// node.Admin.PeersAfter). The NIs of a peer are valid only until the next iteration.
 	Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error]
-	// Peer returns the peer that has the NID, if any.
+	// Peer returns the peer that has the NID, or false if no peer has it.
 	Peer(nid lnet.NID) (api.Peer, bool)
-	// AddPeer creates a configured peer, or adds NIDs to it, all or none
-	// (discovery.Machine.Configure).
+	// AddPeer creates a configured peer or, if the peer exists, adds NIDs to it, all or none (see
+	// discovery.Machine.Configure).
 	AddPeer(ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions) error
-	// DeletePeer deletes a peer. force is required if its primary NID is locked.
+	// DeletePeer deletes a peer. If the peer's primary NID is locked, it does so only if force is set.
 	DeletePeer(ctx context.Context, primary lnet.NID, force bool) error
-	// DeletePeerNIDs deletes NIDs of a peer. The peer must have them, and none may be the primary
-	// NID.
+	// DeletePeerNIDs deletes NIDs of a peer. The peer must have all of them, and the primary NID cannot
+	// be deleted.
 	DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error
-	// SetPeerHealth sets the health of a peer NI like SetNIHealth. The zero NID stands for all.
+	// SetPeerHealth sets the health of a peer NI, 0 to 1000. The zero NID stands for all peer NIs.
 	SetPeerHealth(nid lnet.NID, value int) error
 
 	// SetPeerState sets the state word of a peer, for tests. The zero NID stands for all peers. It
@@ -103,28 +108,28 @@ type Backend interface {
 	// does not exist.
 	DeleteRoute(ctx context.Context, net lnet.Net, gateway lnet.NID) error
 
-	// Routing returns the state of forwarding and the router buffers.
+	// Routing returns the state of routing and the router buffers.
 	Routing() api.Routing
-	// SetRouting enables or disables forwarding. Disabling continues after SetRouting has returned.
-	// It returns node.ErrBusy if forwarding is still stopping.
+	// SetRouting enables or disables routing. The node may continue to forward messages for some time
+	// after SetRouting has disabled it. SetRouting returns node.ErrBusy if routing is to be enabled
+	// while it is still stopping.
 	SetRouting(ctx context.Context, enabled bool) error
-	// SetBuffers sets the numbers of router buffers. They take effect while the node forwards. A
-	// negative number keeps the current value, 0 restores the default.
+	// SetBuffers sets the numbers of router buffers, which have an effect only while the node is a
+	// router. A negative number keeps the current value. 0 restores the default.
 	SetBuffers(ctx context.Context, b api.Buffers) error
 
 	// Globals returns the parameters in force.
 	Globals() api.Globals
-	// SetGlobals applies a change as a whole or not at all. Each parameter can be set, and each value is
-	// one that a node can have.
-	// SetGlobals returns node.ErrInvalid if values conflict.
+	// SetGlobals changes parameters, all or none. The caller has checked that each parameter exists and
+	// that each value is in its range. SetGlobals returns node.ErrInvalid if values conflict.
 	SetGlobals(ctx context.Context, c api.GlobalsChange) error
 
-	// Rules returns the user policies, ordered by index.
+	// Rules returns the "udsp" rules, ordered by index.
 	Rules() []selection.Rule
-	// TypedRules returns the rules of the typed table, ordered by ID.
+	// TypedRules returns the "selection" rules, ordered by ID.
 	TypedRules() []selection.TypedRule
-	// ChangePolicies calls change with both tables and applies the result. If change returns an
-	// error, nothing is changed.
+	// ChangePolicies calls change with a copy of the "udsp" and "selection" rules, and replaces the
+	// rules by what change makes of it. If change returns an error, the rules stay as they are.
 	ChangePolicies(ctx context.Context, change func(p *selection.Policies) error) error
 
 	// Explain returns the path that a message to a NID would take, and why. If source is zero, the
@@ -133,14 +138,14 @@ type Backend interface {
 
 	// AddFault adds a fault rule.
 	AddFault(r fault.Rule) error
-	// RemoveFaults removes the rules with these filters and returns their number.
+	// RemoveFaults removes the fault rules of a kind that have these filters, and returns their number.
 	RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int
-	// Faults lists the rules of a kind, the newest first.
+	// Faults returns the fault rules of a kind, the newest first.
 	Faults(k fault.Kind) []fault.Status
-	// ResetFaults resets the counters of the rules.
+	// ResetFaults resets the counters of all fault rules.
 	ResetFaults()
 
-	// Selftest returns LNet selftest.
+	// Selftest returns the interface to LNet selftest on this node.
 	Selftest() Selftest
 
 	// Clients returns the clients for which transfer machines are hosted.

@@ -12,29 +12,30 @@ import (
 )
 
 const (
-	// documentsBudget is the maximum memory for request bodies with documents that are being read
-	// or wait for their turn. It suffices for one document of maximum size or ten of a large site.
+	// documentsBudget is the maximum memory in bytes for the bodies of all requests with documents that
+	// are being read or processed. It suffices for one document of maximum size, or for ten documents
+	// of a large site.
 	documentsBudget = documentCopies * (documentBodyMax + 1<<20)
-	// documentCopies is the memory for each byte of a body: the buffer is copied as it grows, and
-	// the decoded text is another copy.
+	// documentCopies is the number of bytes of memory for each byte of a body: the buffer is copied as
+	// it grows, and the decoded text is another copy.
 	documentCopies = 3
-	// budgetTimeout is the maximum wait for memory.
+	// budgetTimeout is the maximum time that a request waits for memory in the budget.
 	budgetTimeout = api.ReplyPatience - replyMargin
 )
 
-// budget is a memory budget shared by requests. It serves requests in order of arrival, so small
-// requests cannot starve a large one. Each request acquires memory only once, so requests cannot
-// deadlock.
+// budget is an amount of memory that requests share. Requests get memory in the order of their arrival, so
+// a large request is not delayed by small ones that come later. Each request acquires memory only once, so
+// requests cannot deadlock.
 type budget struct {
 	mu      sync.Mutex // guards what follows
-	free    int64
-	waiting []*claim // in order
+	free    int64      // bytes that no request has acquired
+	waiting []*claim   // requests that wait, in the order of their arrival
 }
 
 // claim is a request that waits for memory.
 type claim struct {
 	size    int64
-	granted chan struct{}
+	granted chan struct{} // closed when the request has got the memory
 }
 
 func newBudget(size int64) *budget { return &budget{free: size} }
@@ -59,7 +60,7 @@ func (b *budget) acquire(ctx context.Context, size int64) error {
 		return nil
 	}
 	b.waiting = slices.Delete(b.waiting, k, k+1)
-	b.grant() // the claim may have blocked smaller ones
+	b.grant() // later claims may be smaller, and waited only for this one
 	return context.Cause(ctx)
 }
 
@@ -71,7 +72,8 @@ func (b *budget) release(size int64) {
 	b.grant()
 }
 
-// grant grants waiting claims in order. The caller holds b.mu.
+// grant gives memory to waiting claims in order, until the first one for which the free memory does not
+// suffice. The caller holds b.mu.
 func (b *budget) grant() {
 	for len(b.waiting) > 0 && b.waiting[0].size <= b.free {
 		b.free -= b.waiting[0].size
@@ -80,11 +82,11 @@ func (b *budget) grant() {
 	}
 }
 
-// documentCharge returns the memory that a body of a size needs.
+// documentCharge returns the memory to acquire for a body of size bytes.
 func documentCharge(size int64) int64 { return documentCopies * (size + 1<<10) }
 
-// budgeted wraps do for bodies with documents. It starts to read the body when memory is available,
-// and releases the memory after do.
+// budgeted returns a handler for requests whose body contains a document. The handler acquires memory for
+// the body before it calls do, which reads the body, and releases the memory after do has returned.
 func (h *handlers) budgeted(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		size := int64(documentBodyMax)
@@ -98,7 +100,7 @@ func (h *handlers) budgeted(do handler) handler {
 			return nil, busy("other documents use all memory for documents", err)
 		}
 		defer h.documents.release(size)
-		// The timeouts of the request start only now.
+		// The time that the request has waited for memory must not count towards its timeouts.
 		rc := http.NewResponseController(w)
 		body := &progressBody{ReadCloser: r.Body, extend: func() error { return rc.SetReadDeadline(time.Now().Add(bodyTimeout)) }}
 		if body.extend() != nil || rc.SetWriteDeadline(time.Now().Add(api.DocumentPatience)) != nil {
@@ -109,12 +111,13 @@ func (h *handlers) budgeted(do handler) handler {
 	}
 }
 
-// progressBody is a body whose read deadline is extended as data arrives. A large document may take
-// long on a busy machine, but a slow client must not hold the memory for it.
+// progressBody is a body whose read deadline is extended after every bodyProgress bytes. So a large
+// document may take long on a busy machine, but a client that sends nothing cannot keep the memory for the
+// document.
 type progressBody struct {
 	io.ReadCloser
 	extend   func() error
-	received int // since the last extension
+	received int // number of bytes since the deadline was last extended
 }
 
 func (b *progressBody) Read(p []byte) (int, error) {

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// compact encodes values like encoding/json, but omits fields that are zero or belong to a higher
-// detail level than requested. Decoding the result into a zero value gives the same value. Lists of
-// tens of thousands of peers consist mostly of zero values.
-//
-// The level of a field is its tag "detail"; without one it is 0.
+// compact encodes values as JSON like encoding/json, but omits fields that are zero, because lists of
+// many thousands of peers consist mostly of zero values. A client that decodes the result into a zero
+// value gets the same value. compact also omits fields whose level of detail is higher than the requested
+// one. The level of a field is the value of its tag "detail", or 0 without the tag.
 type compact struct {
 	detail int
 	fields map[reflect.Type][]compactField
@@ -21,7 +20,7 @@ type compact struct {
 // compactField is a struct field that is encoded.
 type compactField struct {
 	index int
-	key   string // with quotes and a colon
+	key   string // the name in JSON, with quotes and a colon
 }
 
 func newCompact(detail int) *compact {
@@ -84,7 +83,7 @@ func (c *compact) object(b []byte, v reflect.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// of returns the fields of a struct type that are encoded.
+// of returns those fields of a struct type that are encoded.
 func (c *compact) of(t reflect.Type) []compactField {
 	fields, known := c.fields[t]
 	if known {

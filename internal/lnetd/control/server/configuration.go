@@ -9,11 +9,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// documentBodyMax is the maximum size of a body with a document. JSON encodes a newline in two
-// bytes.
+// documentBodyMax is the maximum size in bytes of a body with a document. It exceeds the maximum size of
+// a document, because JSON needs two bytes for each newline.
 const documentBodyMax = 2*api.DocumentMax + requestBodyMax
 
-// configuration returns the configuration. It does not run during a change.
+// configuration returns the configuration of the node. It runs within InTurn, so that it does not see a
+// change that is only partly applied.
 func (h *handlers) configuration(ctx context.Context, _ *endpoint.Query) (api.Configuration, *api.Fault) {
 	c, err := h.Backend.Configuration(ctx)
 	if err != nil {
@@ -22,7 +23,8 @@ func (h *handlers) configuration(ctx context.Context, _ *endpoint.Query) (api.Co
 	return c, nil
 }
 
-// documentTurn returns the turn of a document: dry runs do not wait for changes.
+// documentTurn returns the serializer for a request to change the configuration: a dry run need not wait
+// for other changes.
 func (h *handlers) documentTurn(r *api.ConfigurationChange) serializer {
 	if r.Dry {
 		return h.readOnlySlot

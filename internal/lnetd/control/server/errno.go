@@ -12,10 +12,10 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// Errno returns the Linux error number that lnetctl prints for err. It is like api.Errno but also
-// handles the errors of the engine. The number of a system call in the chain takes precedence,
-// except for messages that were rejected because the peer is in back-off, for which kernels report
-// EIO (socklnd 15.2). It returns 0 only for nil.
+// Errno returns the Linux error number that lnetctl prints for err. Unlike api.Errno, it also knows the
+// errors of the packages of the node. If err wraps an error number, it returns that. An exception is
+// lnd.ErrUnreachable, the error while the driver waits before it reconnects, for which it returns EIO, as
+// kernels do (socklnd 15.2). It returns 0 only if err is nil.
 func Errno(err error) syscall.Errno {
 	if err == nil {
 		return 0

@@ -27,13 +27,14 @@ const (
 	retryAfter = 5
 )
 
-// operation is an endpoint and its handler.
+// operation is an endpoint with the handler that performs its requests.
 type operation struct {
 	*endpoint.Info
 	do handler
 }
 
-// read returns what a request sends: its query, or its body.
+// read returns what a request sends: its query parameters if the endpoint's Request is a Query, and
+// otherwise its decoded body.
 func read[Request, Reply any](e endpoint.Endpoint[Request, Reply], r *http.Request) (*Request, *api.Fault) {
 	sent := new(Request)
 	q, ok := any(sent).(*endpoint.Query)
@@ -45,7 +46,8 @@ func read[Request, Reply any](e endpoint.Endpoint[Request, Reply], r *http.Reque
 	return sent, fault
 }
 
-// handle returns an operation that do performs.
+// handle returns the operation for an endpoint whose requests do performs. The value sent is the decoded
+// query or body.
 func handle[Request, Reply any](
 	e endpoint.Endpoint[Request, Reply], do func(w http.ResponseWriter, r *http.Request, sent *Request) (Reply, *api.Fault),
 ) operation {
@@ -58,7 +60,8 @@ func handle[Request, Reply any](
 	}}
 }
 
-// ask returns a query that answer answers.
+// ask returns the operation for an endpoint whose requests only ask for data, which answer returns. The
+// number of replies that are made at once is limited.
 func ask[Reply any](
 	h *handlers, e endpoint.Endpoint[endpoint.Query, Reply], answer func(ctx context.Context, q query) (Reply, *api.Fault),
 ) operation {
@@ -69,14 +72,15 @@ func ask[Reply any](
 	return o
 }
 
-// askList is ask for a Reply that is generated as a list.
+// askList is ask for an endpoint whose reply is made from a list.
 func askList[Reply, T any](
 	h *handlers, e endpoint.Endpoint[endpoint.Query, Reply], answer func(ctx context.Context, q query) (list[Reply, T], *api.Fault),
 ) operation {
 	return ask(h, endpoint.Endpoint[endpoint.Query, list[Reply, T]](e), answer)
 }
 
-// limitConcurrent returns a handler that limits how many replies of do are made and encoded at once.
+// limitConcurrent returns a handler that calls do and encodes its reply. At most maxQueries replies are
+// made and encoded at once; further requests wait.
 func (h *handlers) limitConcurrent(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		select {
@@ -93,7 +97,7 @@ func (h *handlers) limitConcurrent(do handler) handler {
 	}
 }
 
-// answered converts a reply to the result of a handler.
+// answered returns a reply or a fault as a handler returns it.
 func answered[Reply any](reply Reply, fault *api.Fault) (any, *api.Fault) {
 	if fault != nil {
 		return nil, fault
@@ -101,7 +105,7 @@ func answered[Reply any](reply Reply, fault *api.Fault) (any, *api.Fault) {
 	return reply, nil
 }
 
-// listed returns list in the form that is sent: a nil list becomes an empty one.
+// listed returns list or, if it is nil, an empty list, because JSON would have null for nil.
 func listed[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -109,7 +113,8 @@ func listed[T any](list []T) []T {
 	return list
 }
 
-// change returns a change, which is applied as a whole or not at all.
+// change returns the operation for an endpoint that changes the node. The function do must apply the
+// change as a whole or not at all. It is called while no other change runs.
 func change[Request any](
 	h *handlers, e endpoint.Endpoint[Request, api.Done], do func(ctx context.Context, r *Request) *api.Fault,
 ) operation {
@@ -117,18 +122,20 @@ func change[Request any](
 		func(ctx context.Context, r *Request) (api.Done, *api.Fault) { return api.Done{}, do(ctx, r) })
 }
 
-// serializer calls do, which performs the request of the endpoint, when it may run.
+// serializer waits until do may run, and calls it. The function do performs a request of the endpoint e. If
+// ctx ends first, the serializer returns a fault.
 type serializer func(ctx context.Context, e *endpoint.Info, do func() *api.Fault) *api.Fault
 
-// always returns a function that returns s.
+// always returns a function that returns s for every request.
 func always[Request any](s serializer) func(*Request) serializer {
 	return func(*Request) serializer { return s }
 }
 
-// atOnce is the turn of requests that do not wait.
+// atOnce is the serializer for requests that need not wait for others.
 func atOnce(_ context.Context, _ *endpoint.Info, do func() *api.Fault) *api.Fault { return do() }
 
-// scheduled returns an operation that do performs in its turn.
+// scheduled returns the operation for an endpoint whose requests do performs. The function turnOf returns
+// the serializer that decides when do may run.
 func scheduled[Request, Reply any](
 	e endpoint.Endpoint[Request, Reply], turnOf func(*Request) serializer, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
 ) operation {
@@ -150,8 +157,8 @@ func scheduled[Request, Reply any](
 	}}
 }
 
-// readOnlySlot calls do without waiting for changes. Only one such call runs at a time, because documents
-// may be large.
+// readOnlySlot is the serializer for requests with a document that change nothing. They do not wait for
+// changes, but run one at a time, because documents may be large.
 func (h *handlers) readOnlySlot(ctx context.Context, _ *endpoint.Info, do func() *api.Fault) *api.Fault {
 	select {
 	case h.reserved <- struct{}{}:
@@ -162,7 +169,9 @@ func (h *handlers) readOnlySlot(ctx context.Context, _ *endpoint.Info, do func()
 	}
 }
 
-// serialized calls do while no other change runs. It checks again that LNet is up.
+// serialized is the serializer for changes: it calls do while no other change runs. LNet may have been
+// unconfigured while the request waited, so it checks again that LNet is configured if the request needs
+// that.
 func (h *handlers) serialized(ctx context.Context, e *endpoint.Info, do func() *api.Fault) (fault *api.Fault) {
 	err := h.Backend.InTurn(ctx, func() {
 		if fault = h.networkDown(e); fault == nil {
@@ -182,7 +191,7 @@ func busy(text string, err error) *api.Fault {
 // query holds the query parameters of a request.
 type query map[string]string
 
-// readQuery parses the query and rejects unknown parameters.
+// readQuery parses the query of a URL. It rejects parameters that are not in known or occur twice.
 func readQuery(raw string, known []string) (query, *api.Fault) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -227,7 +236,7 @@ func (q query) net() (lnet.Net, *api.Fault) {
 	return net, nil
 }
 
-// number returns a numeric parameter.
+// number returns a numeric parameter. The result given is false if the query does not have it.
 func (q query) number(name string) (n uint32, given bool, _ *api.Fault) {
 	text, ok := q[name]
 	if !ok {
@@ -240,7 +249,8 @@ func (q query) number(name string) (n uint32, given bool, _ *api.Fault) {
 	return uint32(v), true, nil
 }
 
-// decode decodes a body that consists of one JSON value.
+// decode decodes a body, which must consist of one JSON value, into a pointer. It rejects unknown and
+// duplicate members and null.
 func decode(r io.Reader, into any) *api.Fault {
 	var m members
 	d := json.NewDecoder(io.TeeReader(r, &m))
@@ -274,7 +284,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body 
 	s.send(w, r, status, append(b, '\n'))
 }
 
-// send sends an encoded reply.
+// send sends an encoded reply with an HTTP status.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -295,7 +305,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *api.Fault) {
 	s.reply(w, r, status, api.Refusal{Error: f})
 }
 
-// statusOf maps codes to HTTP statuses. Codes that are missing have status 409, Conflict.
+// statusOf maps the codes of faults to HTTP statuses. All other codes have the status 409, Conflict.
 var statusOf = map[api.Code]int{
 	api.CodeRequestInvalid:   http.StatusBadRequest,
 	api.CodeNetUnknown:       http.StatusBadRequest,

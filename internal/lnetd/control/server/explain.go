@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// trafficPortal stands for all portals except that of pings and pushes, whose path may differ.
+// trafficPortal is the portal that explain assumes if the request gives none. It stands for all portals
+// except 0: messages to portal 0, which are pings and pushes, may take another path.
 const trafficPortal = 1
 
 func (h *handlers) explain(_ context.Context, q query) (api.Explanation, *api.Fault) {
@@ -37,7 +38,7 @@ func (h *handlers) explain(_ context.Context, q query) (api.Explanation, *api.Fa
 	return explained(to, source, &e), nil
 }
 
-// explained converts an explanation to its API type.
+// explained converts an explanation of package selection to the form of the control interface.
 func explained(to, source lnet.NID, e *selection.Explanation) api.Explanation {
 	out := api.Explanation{To: to, Source: source, Case: e.Case, Steps: []api.ExplainedStep{}}
 	for _, s := range e.Steps {

@@ -91,7 +91,8 @@ func faultFilter(field, text string) (fault.NIDFilter, *api.Fault) {
 	return f, nil
 }
 
-// parseFault converts a rule to the type of package fault.
+// parseFault converts a fault rule of a request to the type of package fault. It returns a fault if the
+// rule is invalid.
 func parseFault(r *api.FaultRule) (rule fault.Rule, f *api.Fault) {
 	if rule.Kind, f = faultKind(r.Kind); f != nil {
 		return rule, f
@@ -144,7 +145,7 @@ func parseFault(r *api.FaultRule) (rule fault.Rule, f *api.Fault) {
 	return rule, nil
 }
 
-// shownFault converts a rule and its counters to the API type.
+// shownFault converts a fault rule and its counters to the form of the control interface.
 func shownFault(s *fault.Status) api.FaultRule {
 	r := api.FaultRule{
 		Kind: s.Kind.String(), Source: s.Source.String(), Dest: s.Dest.String(),

@@ -48,10 +48,10 @@ func (h *handlers) setGlobals(ctx context.Context, c *api.GlobalsChange) *api.Fa
 	return nil
 }
 
-// inWords returns a parameter's name as lnetctl's texts spell it.
+// inWords returns a parameter's name as lnetctl's messages spell it, with spaces instead of underscores.
 func inWords(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// globalFault returns the error of an invalid value with lnetctl's text.
+// globalFault returns the error of an invalid value of the parameter p, with lnetctl's message.
 func globalFault(p *parameters.Parameter, err error) *api.Fault {
 	f := api.Fault{
 		Code: api.CodeParameterInvalid, Errno: -int(syscall.EINVAL), Text: p.Refusal,

@@ -9,11 +9,12 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// lingerMax is the maximum number of body bytes that are discarded after a reply. JSON may encode
-// one byte of a document in six.
+// lingerMax is the maximum number of bytes of a body that are discarded after a reply. It allows for JSON
+// that encodes each byte of a document of maximum size in six bytes.
 const lingerMax = 6*api.DocumentMax + requestBodyMax
 
-// requestBody is the body of a request. It records how far it was read.
+// requestBody is the body of a request. It records whether reading has begun, and whether the end was
+// reached.
 type requestBody struct {
 	io.ReadCloser
 	begun, ended bool
@@ -26,12 +27,12 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// linger sends the reply of a request and then discards the rest of its body. If the connection
-// were closed immediately, a client that is still sending would get a broken pipe instead of the
-// reply. net/http itself discards up to 256 KiB before a reply; if more is left, the reply
-// announces that the connection will be closed.
+// linger makes sure that a client which still sends its request gets the reply that has been written. It
+// sends the buffered reply and then discards the rest of the request's body. If the connection were closed
+// immediately, such a client would get a broken pipe instead of the reply. net/http itself discards only
+// up to 256 KiB before a reply; if more is left, the reply announces that the connection will be closed.
 func (s *Server) linger(w http.ResponseWriter, r *http.Request, body *requestBody) {
-	asks := r.Header.Get("Expect") != "" && !body.begun // the client waits for a 100 Continue
+	asks := r.Header.Get("Expect") != "" && !body.begun // the client waits for "100 Continue" and sends no body
 	if body.ended || asks || r.ContentLength == 0 {
 		return
 	}

@@ -11,26 +11,28 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// list is a Reply of any length. Its first field is an array of items.
+// list is a reply that is generated from a sequence of items. Its JSON form is that of Reply, whose first
+// field is the array of items.
 type list[Reply, T any] struct {
-	// streams makes the list be generated while it is written. It then needs little memory,
-	// whatever its length and however slowly the client reads.
+	// streams is set if the list is generated while it is sent. It then needs little memory, however
+	// long it is and however slowly the client reads.
 	streams bool
 	items   iter.Seq2[T, error] // an error ends the sequence
-	// encode appends an item. If it is nil, encoding/json is used.
+	// encode appends the JSON form of an item to b. If it is nil, encoding/json encodes the items.
 	encode func(b []byte, item *T) ([]byte, error)
-	// after, if not nil, makes the list end after about partSize bytes. Its result for the last
-	// item is then the value of the member "next", the start of the next part.
+	// after, if not nil, splits the list into parts: the list ends after about partSize bytes and has
+	// the member "next", with which the client requests the next part. The value of the member is the
+	// result of after for the last item.
 	after func(last *T) string
-	// rest holds further members, each preceded by a comma.
+	// rest is the JSON text of further members after the array, each preceded by a comma.
 	rest string
 }
 
-// partSize is the approximate size of a part of a list.
+// partSize is the approximate size in bytes of a part of a list.
 const partSize = 1 << 20
 
-// listOf returns a list of the items that show converts. Items for which show returns false are
-// omitted.
+// listOf returns a list with the results of show for the given items and their positions. It omits items
+// for which show returns false.
 func listOf[Reply, Item, T any](items []Item, show func(place int, item *Item) (_ T, ok bool)) list[Reply, T] {
 	return list[Reply, T]{items: func(yield func(T, error) bool) {
 		for place := range items {
@@ -41,8 +43,8 @@ func listOf[Reply, Item, T any](items []Item, show func(place int, item *Item) (
 	}}
 }
 
-// literal is a reply that is generated in pages. If lazy returns true, it is generated while it is
-// written.
+// literal is a reply that generates its own JSON in pages. If lazy returns true, it is generated while it
+// is sent, and otherwise before.
 type literal interface {
 	lazy() bool
 	writeTo(ctx context.Context, p *pages) error
@@ -91,10 +93,11 @@ func (l list[Reply, T]) append(p *pages, item *T) (err error) {
 	return err
 }
 
-// encoded is an encoded reply.
+// encoded is the complete JSON text of a reply.
 type encoded []byte
 
-// encode encodes a reply, unless it is generated while it is written.
+// encode returns the JSON text of a reply as an encoded. It returns a reply that is generated while it is
+// sent unchanged, and nil for nil.
 func encode(ctx context.Context, body any) (any, *api.Fault) {
 	var p pages
 	var err error
@@ -120,7 +123,7 @@ func unanswered(err error) *api.Fault {
 	return api.Fault{Code: api.CodeStopping, Errno: -int(syscall.ESHUTDOWN), Text: "cannot create the reply"}.Because(err)
 }
 
-// answer sends the reply to a request.
+// answer sends the reply to a request: an encoded, a literal or any value that JSON can represent.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
 	body, fault := encode(r.Context(), body)
 	if fault != nil {

@@ -12,7 +12,8 @@ import (
 
 func (h *handlers) log(context.Context, query) (api.Log, *api.Fault) { return h.Backend.Log(), nil }
 
-// setLog changes the level. It never waits, because it is needed most when something hangs.
+// setLog changes the log level. It does not wait for other changes, because it is needed most when one of
+// them hangs.
 func (h *handlers) setLog(_ context.Context, r *api.LogChange) (api.Done, *api.Fault) {
 	level := strings.ToLower(r.Level)
 	if !slices.Contains(api.LogLevels(), level) {

@@ -15,20 +15,21 @@ import (
 
 // Selftest is LNet selftest in the daemon. Its methods are safe for concurrent use.
 type Selftest interface {
-	// Status returns whether selftest is enabled, its limits, and its session.
+	// Status returns whether selftest is enabled, its limits, the sessions of this node, and counters.
 	Status() api.LstStatus
-	// Enable enables selftest. Fields of b that are 0 take the configured values. It returns
-	// EALREADY if selftest is enabled.
+	// Enable enables selftest with the limits b. For a field of b that is 0, the configured limit
+	// applies. It returns EALREADY if selftest is enabled.
 	Enable(b api.LstBounds) error
-	// Disable disables selftest; ctx limits the wait. It returns ENODEV if selftest is not enabled.
-	// Without force, it returns EBUSY if the node takes part in a session or controls one.
+	// Disable disables selftest and ends sessions. It returns ENODEV if selftest is not enabled. If the
+	// node takes part in a session or controls one, it returns EBUSY unless force is set. If ctx ends
+	// while Disable waits, it returns an error.
 	Disable(ctx context.Context, force bool) error
 	// Console returns the node's console, or ENODEV if selftest is not enabled.
 	Console() (*console.Console, error)
 }
 
-// lst returns lst's commands. They wait for other nodes as long as needed. They run concurrently,
-// except where the console serializes them.
+// lst returns the operations for the commands of lst. They may wait for other nodes. They run
+// concurrently, except where the console serializes them.
 func (h *handlers) lst() []operation {
 	return []operation{
 		act(h, endpoint.LstEnable, h.lstEnable),
@@ -53,16 +54,17 @@ func (h *handlers) lst() []operation {
 	}
 }
 
-// holds returns the request that stays open until its client disconnects or the session ends.
+// holds returns the operation whose requests stay open until the client disconnects or the session ends.
 func (h *handlers) holds() []operation {
 	return []operation{{endpoint.LstHoldSession.Info, h.lstHoldSession}}
 }
 
-// act returns a command that may wait for other nodes. It is cancelled when the client disconnects.
+// act returns the operation for a command of lst, which do performs and which may wait for other nodes.
+// The context of do ends when the client disconnects.
 func act[Request, Reply any](
 	h *handlers, e endpoint.Endpoint[Request, Reply], do func(ctx context.Context, r *Request) (Reply, *api.Fault),
 ) operation {
-	// The body is read with the default timeout, because it may be missing.
+	// The body is read before the timeout is extended, because the client may never send it.
 	return handle(e, func(w http.ResponseWriter, r *http.Request, sent *Request) (Reply, *api.Fault) {
 		h.allow(w, time.Now().Add(e.Patience))
 		ctx, cancel := context.WithTimeout(r.Context(), api.LstPatience)
@@ -71,8 +73,8 @@ func act[Request, Reply any](
 	})
 }
 
-// allow sets the deadline of a request, or removes it if until is zero. The default deadlines are
-// for short requests.
+// allow sets the time until which a request may take, or removes the limit if until is zero. It is for
+// requests that take longer than the default limit of the server.
 func (h *handlers) allow(w http.ResponseWriter, until time.Time) {
 	rc := http.NewResponseController(w)
 	if err := errors.Join(rc.SetReadDeadline(until), rc.SetWriteDeadline(until)); err != nil {
@@ -80,7 +82,7 @@ func (h *handlers) allow(w http.ResponseWriter, until time.Time) {
 	}
 }
 
-// console returns the node's console.
+// console returns the selftest console of this node, or a fault if selftest is not enabled.
 func (h *handlers) console() (*console.Console, *api.Fault) {
 	c, err := h.Backend.Selftest().Console()
 	if err != nil {
@@ -89,7 +91,7 @@ func (h *handlers) console() (*console.Console, *api.Fault) {
 	return c, nil
 }
 
-// onConsole runs a command on the console.
+// onConsole calls do, which performs a command of lst, with the selftest console of this node.
 func onConsole[Reply any](
 	h *handlers, command string, do func(c *console.Console) (Reply, error),
 ) (reply Reply, _ *api.Fault) {
@@ -104,7 +106,7 @@ func onConsole[Reply any](
 	return reply, nil
 }
 
-// lstFault converts an error of a command to a Fault.
+// lstFault converts the error of a command of lst to a Fault.
 func lstFault(command string, err error) *api.Fault {
 	if f := (*api.Fault)(nil); errors.As(err, &f) {
 		return f
@@ -130,7 +132,7 @@ func lstFault(command string, err error) *api.Fault {
 	return out
 }
 
-// lstWords maps error numbers to codes and remedies.
+// lstWords holds the codes and remedies of the errors that commands of lst return, by error number.
 var lstWords = map[syscall.Errno]struct {
 	code   api.Code
 	remedy string

@@ -45,7 +45,7 @@ func (h *handlers) lstUpdateGroup(ctx context.Context, r *api.LstUpdateGroup) (r
 	})
 }
 
-// lstStates returns the mask of the named states.
+// lstStates returns the states of nodes with the given names as a mask.
 func lstStates(names []string) (mask report.State, _ error) {
 	for _, name := range names {
 		var s report.State

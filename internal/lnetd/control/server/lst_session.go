@@ -12,10 +12,11 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// holdTimeout is the timeout for ending a session whose owner has disconnected.
+// holdTimeout is the maximum time for ending a session whose owner, the client of hold_session, has
+// disconnected.
 const holdTimeout = 30 * time.Second
 
-// ShownSession converts the console's session to its API type.
+// ShownSession converts the session of a console to the form of the control interface.
 func ShownSession(i *console.SessionInfo) api.LstSession {
 	return api.LstSession{
 		Name: i.Name, NID: i.NID, Stamp: i.Stamp, Key: api.LstKey(i.Key), Features: i.Features, Timeout: i.Timeout,
@@ -33,7 +34,7 @@ func (h *handlers) lstNewSession(ctx context.Context, r *api.LstNewSession) (api
 		})
 		if err == nil && ctx.Err() != nil { // the client has disconnected and cannot end the session
 			err = context.Cause(ctx)
-			_ = c.EndSession(ctx, s.Key) // it continues in the background
+			_ = c.EndSession(ctx, s.Key) // continues in the background although ctx is done
 		}
 		return ShownSession(&s), err
 	})
@@ -46,7 +47,7 @@ func checkLstTimeout(n int) *api.Fault {
 	return nil
 }
 
-// lstSeconds returns the timeout of a command, clamped to the valid range.
+// lstSeconds converts the timeout of a command in seconds, limited to the valid range.
 func lstSeconds(n int) time.Duration {
 	return time.Duration(min(max(n, 0), api.LstTimeoutMax)) * time.Second
 }
@@ -64,8 +65,8 @@ func (h *handlers) lstShowSession(context.Context, *api.Done) (api.LstSession, *
 	})
 }
 
-// lstHoldSession replies at once and stays open until the session ends or the client disconnects.
-// In the latter case it ends the session.
+// lstHoldSession lets a session end with its client. It replies immediately and then stays open until the
+// session ends or the client disconnects. If the client disconnects, it ends the session.
 func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 	sent, fault := read(endpoint.LstHoldSession, r) // with the default timeout, because the body may be missing
 	var c *console.Console
@@ -84,7 +85,7 @@ func (h *handlers) lstHoldSession(w http.ResponseWriter, r *http.Request) (any, 
 		return nil, fault
 	}
 	h.reply(w, r, http.StatusOK, api.Done{})
-	connectionOf(r).serving() // the client is not to blame for the silence
+	connectionOf(r).serving() // the client waits for the server, so its connection must not be evicted
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		h.logger().Debug("cannot flush the reply to hold_session", "err", err)
 	}

@@ -9,28 +9,29 @@ import (
 	"strings"
 )
 
-// members inspects the bytes that a JSON decoder reads. It detects two things that the decoder
-// accepts without an error: a duplicate member, of which the decoder uses the last, and null, which
-// it ignores. The result is valid only if the decoder returns no error.
+// members inspects the bytes that a JSON decoder reads. It detects two mistakes that the decoder accepts
+// without an error: duplicate members, of which the decoder uses the last one, and null, which the decoder
+// ignores. The result, the field rejected, is valid only if the decoder has returned no error.
 type members struct {
-	open     []object // the enclosing objects and lists of the next byte
+	open     []object // the objects and lists around the next byte, outermost first
 	quoted   bool     // the next byte is inside a string
 	escaped  bool     // the next byte follows a backslash
 	name     []byte   // the bytes of a member's name so far
 	rejected error    // the first error
 }
 
-// object is an object or a list.
+// object is an object or a list that has not ended yet.
 type object struct {
-	list  bool
-	named bool     // the next string is a member's name
-	names []string // the names so far
+	list  bool     // it is a list
+	named bool     // the next string is the name of a member
+	names []string // the names of members so far
 }
 
 const (
-	// nameMax is the maximum length of names that are compared. All known names are shorter.
+	// nameMax is the maximum length in bytes of names that are compared. The names of all known members
+	// are shorter.
 	nameMax = 256
-	// namesMax is the maximum number of names per object that are compared. No request has more.
+	// namesMax is the maximum number of names in an object that are compared. No valid request has more.
 	namesMax = 256
 )
 
@@ -48,7 +49,7 @@ func (m *members) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inQuotes processes a byte of a string, or its closing quote.
+// inQuotes processes a byte of a string, which may be its closing quote.
 func (m *members) inQuotes(c byte) {
 	ends := c == '"' && !m.escaped
 	m.escaped = c == '\\' && !m.escaped
@@ -82,7 +83,8 @@ func (m *members) outside(c byte) {
 	}
 }
 
-// innermost returns the innermost object or list around the next byte.
+// innermost returns the innermost object or list around the next byte. Outside of all objects and lists, it
+// returns an empty list.
 func (m *members) innermost() *object {
 	if len(m.open) == 0 {
 		return &object{list: true}
@@ -90,7 +92,8 @@ func (m *members) innermost() *object {
 	return &m.open[len(m.open)-1]
 }
 
-// add adds the name to an object. Like the decoder, it ignores case.
+// add adds m.name to the names of an object, and rejects a name that the object already has. Like the
+// decoder, it ignores case.
 func (m *members) add(o *object) {
 	var name string
 	if len(m.name) > nameMax || json.Unmarshal([]byte(`"`+string(m.name)+`"`), &name) != nil {

@@ -84,8 +84,8 @@ func netInvalid(text, remedy string) *api.Fault {
 	return &api.Fault{Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}
 }
 
-// niWords returns the texts that lnetctl shows for errors of NI changes. text is the one for an NI that
-// already exists or does not exist.
+// niWords returns lnetctl's messages for errors of requests that change NIs. The argument text is the message
+// for an NI that exists although it must not, or does not exist although it must.
 func niWords(text string) []wording {
 	return []wording{
 		{err: node.ErrExists, code: api.CodeNetRefused, text: text, remedy: "to list the NIs, use: lnetdctl net show"},

@@ -8,23 +8,23 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// pageSize is the size at which a page is written. A list that is read slowly keeps at most one
-// page and one item in memory.
+// pageSize is the size in bytes at which a page of a reply is sent. While a client reads a list slowly, at
+// most one page and one item of it are in memory.
 const pageSize = 16 << 10
 
-// pages writes a reply in pages. The client has ReplyPatience for each page.
+// pages sends a reply in pages. The client has the time api.ReplyPatience to read each page.
 type pages struct {
 	w    http.ResponseWriter // if nil, the whole reply stays in buf
 	conn *connection
 	buf  []byte
-	// sent is the number of bytes written before buf.
+	// sent is the number of bytes of the reply that were sent before those in buf.
 	sent int
 }
 
-// size returns the size of the reply so far.
+// size returns the number of bytes of the reply so far, sent or not.
 func (p *pages) size() int { return p.sent + len(p.buf) }
 
-// turn writes the page if it is full.
+// turn sends the buffered data if there is at least a page of it.
 func (p *pages) turn() error {
 	if len(p.buf) < pageSize {
 		return nil
@@ -32,7 +32,8 @@ func (p *pages) turn() error {
 	return p.flush()
 }
 
-// write writes a complete reply in pages. The connection is charged for its size meanwhile.
+// write sends a complete reply in pages. Until the client has read it, its size counts towards the limit of
+// waiting replies.
 func (p *pages) write(b []byte) error {
 	p.conn.hold(len(b))
 	defer p.conn.hold(0)
@@ -47,7 +48,7 @@ func (p *pages) write(b []byte) error {
 	return nil
 }
 
-// flush writes the buffered data.
+// flush sends the buffered data. If p.w is nil, it does nothing.
 func (p *pages) flush() error {
 	if p.w == nil {
 		return nil

@@ -58,13 +58,14 @@ func (h *handlers) peer(nid lnet.NID) (list[api.Peers, api.Peer], *api.Fault) {
 	return listOf[api.Peers]([]api.Peer{p}, func(_ int, p *api.Peer) (api.Peer, bool) { return *p, true }), nil
 }
 
-// pageAfter returns the name of the page that starts after a peer. It is valid only for this run of
-// the daemon, because each run numbers its peers again.
+// pageAfter returns the name of the page that begins after the peer with the given ID. The name is valid
+// only until lnetd ends, because peers have other IDs after a restart.
 func (h *handlers) pageAfter(id discovery.PeerID) string {
 	return fmt.Sprintf("%d-%x", id, h.Backend.Version().Started.UnixNano())
 }
 
-// parsePage returns the peer after which a page starts.
+// parsePage returns the ID of the peer after which a page begins. It returns a fault if this lnetd has not
+// created the page's name.
 func (h *handlers) parsePage(page string) (id discovery.PeerID, _ *api.Fault) {
 	if page == api.FirstPage {
 		return 0, nil
@@ -120,7 +121,7 @@ func (h *handlers) deletePeer(ctx context.Context, r *api.PeerDeletion) *api.Fau
 	return peerFault("failed to del peer", err)
 }
 
-// checkDeletion checks that the peer and the NIDs to delete exist.
+// checkDeletion returns an error if the peer or one of the NIDs that r asks to delete does not exist.
 func (h *handlers) checkDeletion(r *api.PeerDeletion) error {
 	refuse := func(nid lnet.NID, err error) error {
 		return &discovery.PeerError{Op: "delete", Peer: r.Primary, NID: nid, Err: err}
@@ -165,8 +166,8 @@ func checkPeerNIDs(primary lnet.NID, others []lnet.NID) *api.Fault {
 	return nil
 }
 
-// peerFault returns the error of a rejected change of a peer. The cause is err, and the remedy
-// depends on err.
+// peerFault returns the fault of a rejected change of a peer. The text says what was rejected, the cause is
+// err, and the remedy depends on err.
 func peerFault(text string, err error) *api.Fault {
 	words := make([]wording, len(peerRemedies))
 	for k, w := range peerRemedies {

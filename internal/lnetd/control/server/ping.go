@@ -20,7 +20,7 @@ func (h *handlers) ping(w http.ResponseWriter, r *http.Request, req *api.PingReq
 	}), nil
 }
 
-// parsePing validates the request.
+// parsePing returns the targets and the source NID of a request to ping, or a fault if they are invalid.
 func parsePing(r *api.PingRequest) (targets []lnet.ProcessID, source lnet.NID, _ *api.Fault) {
 	if fault := checkTargets(r.NIDs); fault != nil {
 		return nil, source, fault

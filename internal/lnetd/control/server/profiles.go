@@ -10,14 +10,14 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// Importing net/http/pprof registers its handlers on http.DefaultServeMux. They are meant only for
-// the control socket. Replacing the default multiplexer keeps them from being served elsewhere by
-// mistake.
+// init replaces http.DefaultServeMux, on which the import of net/http/pprof has registered its handlers.
+// They are meant only for the control socket. A server of this process that uses the default multiplexer
+// would serve them by mistake.
 func init() { //nolint:gochecknoinits // takes back what another package's init has done
 	http.DefaultServeMux = http.NewServeMux()
 }
 
-// profiles returns the requests for profiles of the daemon (net/http/pprof).
+// profiles returns the handlers for profiles of the daemon (net/http/pprof), by URL pattern.
 func (h *handlers) profiles() map[string]handler {
 	return map[string]handler{
 		"GET /debug/pprof/":        h.profile(pprof.Index),
@@ -28,9 +28,9 @@ func (h *handlers) profiles() map[string]handler {
 	}
 }
 
-// profile wraps a handler of pprof. Profiles expose memory and cost CPU time, so they are limited
-// to root and the daemon's user. A profile takes as long as requested, or until the client
-// disconnects.
+// profile returns a handler that calls do, a handler of pprof, if the client's user is root or the daemon's
+// user. Other users may not read profiles, because these expose memory and cost CPU time. The request takes
+// as long as the client has requested, or until the client disconnects.
 func (h *handlers) profile(do http.HandlerFunc) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		if user := connectionOf(r).owner(); !mayProfile(user) {

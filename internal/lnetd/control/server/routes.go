@@ -105,14 +105,15 @@ func deletedRoute(err error) *api.Fault {
 	})
 }
 
-// undo logs that part of a rejected change could not be rolled back.
+// undo logs the error err of reverting a part of a failed change. It does nothing if err is nil.
 func (h *handlers) undo(what string, err error) {
 	if err != nil {
 		h.logger().Error("a failed change of routes could not be undone completely; some of its routes remain added or deleted", "change", what, "err", err)
 	}
 }
 
-// checkRoutes returns the gateways without duplicates.
+// checkRoutes returns the gateways of a request without duplicates, or a fault if the net or a gateway is
+// missing or there are too many gateways.
 func checkRoutes(net lnet.Net, gateways []lnet.NID) ([]lnet.NID, *api.Fault) {
 	switch {
 	case net == 0 || len(gateways) == 0:

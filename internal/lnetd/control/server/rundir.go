@@ -10,8 +10,9 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// makeRunDir creates the socket's directory if it is missing. A default directory in a place where
-// all users can write must belong to this user. A directory chosen by the operator is not checked.
+// makeRunDir creates the directory of the socket if it does not exist. If dir is the default directory
+// inside /tmp, where all users can write, it must belong to this user, and only this user may be able to
+// write to it. A directory that the operator has chosen is not checked.
 func makeRunDir(dir string) error {
 	mode := fs.FileMode(0o700)
 	if dir == api.SystemRunDir {

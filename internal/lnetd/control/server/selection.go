@@ -35,7 +35,7 @@ func shownTypedRule(t *selection.TypedRule) api.SelectionRule {
 	return r
 }
 
-// ShownTypedRules converts rules of the typed table to their API type.
+// ShownTypedRules converts "selection" rules to the form of the control interface.
 func ShownTypedRules(rules []selection.TypedRule) []api.SelectionRule {
 	shown := []api.SelectionRule{}
 	for k := range rules {
@@ -79,7 +79,8 @@ func (h *handlers) deleteSelection(ctx context.Context, r *api.SelectionRule) *a
 	return nil
 }
 
-// typedRule converts a rule to the type of package selection.
+// typedRule converts a "selection" rule of a request to the type of package selection. It returns a fault if
+// the rule is invalid.
 func typedRule(r *api.SelectionRule) (selection.TypedRule, *api.Fault) {
 	t, ok := ruleType(r.Type)
 	if !ok {

@@ -19,14 +19,14 @@ import (
 // daemon.
 const (
 	requestBodyMax = 64 << 10
-	// maxRequests is the maximum number of concurrent requests of one user, for each kind except
-	// questions.
+	// maxRequests is the maximum number of concurrent requests of one user, for each kind of long
+	// request (see Server.Handler).
 	maxRequests = 64
-	// maxQueries is the maximum number of replies to GET requests that are made at once. Each
-	// takes twice the memory of the listed data.
+	// maxQueries is the maximum number of replies that are made at once for requests that only ask for
+	// data. Making a reply takes twice the memory of the data.
 	maxQueries = 4
-	// bodyTimeout is the timeout for receiving each bodyProgress bytes of a document, and the rest
-	// of a body.
+	// bodyTimeout is the timeout for receiving bodyProgress bytes of a document, which starts again
+	// after these, and for receiving the rest of a body that is discarded.
 	bodyTimeout  = 10 * time.Second
 	bodyProgress = 1 << 20
 )
@@ -34,15 +34,15 @@ const (
 // Server serves control requests. It needs only a Backend.
 type Server struct {
 	Backend Backend
-	Logger  *slog.Logger // nil discards
+	Logger  *slog.Logger // if nil, nothing is logged
 
 	maxConnections int   // maximum connections; 0 means connectionsMax
 	answers        int   // maximum bytes of replies; 0 means maxAnswerBytes
 	documents      int64 // memory for documents; 0 means documentsBudget
 }
 
-// Serve answers requests on l until ctx is done. It then stops active requests and returns nil
-// after the last one has ended. It closes l.
+// Serve answers requests on l until ctx is done. It then cancels the requests in progress, waits until they
+// have ended, and returns nil. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	clients := newConnections(cmp.Or(s.maxConnections, min(connectionsMax, limit.DescriptorReserve()/2)), cmp.Or(s.answers, maxAnswerBytes))
 	return httpd.Serve(ctx, l, &http.Server{
@@ -66,8 +66,8 @@ func (s *Server) Handler() http.Handler {
 	for _, o := range h.quick() {
 		h.register(mux, nil, o)
 	}
-	// Each kind of long request has its own limit: requests that wait for other nodes, changes, and
-	// requests that stay open.
+	// Each kind of long request has its own limit of maxRequests per user: pings and discoveries,
+	// changes, commands of lst, requests that stay open, and profiles.
 	for _, operations := range [][]operation{h.slow(), h.changes(), h.lst(), h.holds()} {
 		places := &slotPool{}
 		for _, o := range operations {
@@ -81,7 +81,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// register makes mux serve an operation.
+// register makes mux serve the operation o, with the limit of concurrent requests p.
 func (h *handlers) register(mux *http.ServeMux, p *slotPool, o operation) {
 	do, most := o.do, int64(requestBodyMax)
 	if o.Document {
@@ -90,9 +90,9 @@ func (h *handlers) register(mux *http.ServeMux, p *slotPool, o operation) {
 	mux.HandleFunc(o.Pattern(), h.serve(p, most, h.needingLNet(o.Info, do)))
 }
 
-// handler performs a request and returns the reply: nil, a value, or a reply that is generated
-// while it is written. It does not write the reply itself, so that its slot is free before the
-// client reads the reply.
+// handler performs a request and returns the reply, as answer accepts it, or nil if it has sent the reply
+// itself. It normally does not send the reply, so that the request no longer counts towards the limit of
+// concurrent requests while the client reads the reply.
 type handler func(w http.ResponseWriter, r *http.Request) (body any, _ *api.Fault)
 
 // handlers holds the handlers of a server and their limits.
@@ -173,8 +173,8 @@ func (h *handlers) notFound(_ http.ResponseWriter, r *http.Request) (any, *api.F
 	}
 }
 
-// needingLNet wraps do. The result rejects the request while LNet is not configured, if the request
-// needs LNet.
+// needingLNet returns a handler that rejects the requests of e while LNet is not configured, if they need
+// LNet. Otherwise it calls do.
 func (h *handlers) needingLNet(e *endpoint.Info, do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		if fault := h.networkDown(e); fault != nil {
@@ -184,7 +184,7 @@ func (h *handlers) needingLNet(e *endpoint.Info, do handler) handler {
 	}
 }
 
-// networkDown returns an error if LNet is not configured and the request needs it, otherwise nil.
+// networkDown returns a fault if LNet is not configured and the requests of e need it, and otherwise nil.
 func (h *handlers) networkDown(e *endpoint.Info) *api.Fault {
 	if e.WithoutLNet || !h.Backend.LNetDown() {
 		return nil
@@ -195,8 +195,8 @@ func (h *handlers) networkDown(e *endpoint.Info) *api.Fault {
 	}
 }
 
-// serve returns an HTTP handler for do, with bodies of at most most bytes. All handlers with the
-// same p share the limits per user.
+// serve returns an HTTP handler that performs requests with do and sends the replies. Bodies may have at
+// most most bytes. All handlers with the same p share the limit of concurrent requests per user.
 func (s *Server) serve(p *slotPool, most int64, do handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		sent := &requestBody{ReadCloser: r.Body}
@@ -205,7 +205,7 @@ func (s *Server) serve(p *slotPool, most int64, do handler) http.HandlerFunc {
 		conn.serving()
 		body, fault := p.acquireWithin(conn.owner(), func() (any, *api.Fault) { return do(w, r) })
 		conn.waiting()
-		r.Body = sent.ReadCloser // net/http reads the rest of its own body
+		r.Body = sent.ReadCloser // net/http must find the body that it has created, to discard the rest of it
 		switch {
 		case fault != nil:
 			s.refuse(w, r, fault)

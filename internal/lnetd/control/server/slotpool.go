@@ -9,11 +9,12 @@ import (
 
 // slotPool limits the concurrent requests of one kind for each user.
 type slotPool struct {
-	mu   sync.Mutex  // guards taken
-	used map[int]int // by UID
+	mu   sync.Mutex  // guards used
+	used map[int]int // number of requests in progress, by UID
 }
 
-// acquireWithin calls do if the user is below the limit. If p is nil, there is no limit.
+// acquireWithin calls do if the user has fewer than maxRequests requests in progress, and otherwise returns a
+// fault. If p is nil, there is no limit.
 func (p *slotPool) acquireWithin(user int, do func() (any, *api.Fault)) (any, *api.Fault) {
 	if p == nil {
 		return do()

@@ -18,12 +18,12 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
 )
 
-// ownerTimeout is the timeout for finding the owner of a socket.
+// ownerTimeout is the timeout for each step of finding out which process owns a socket.
 const ownerTimeout = 2 * time.Second
 
-// Listen creates the control socket at path with mode 0660 and acquires its lock. It replaces a
-// socket file that a dead process has left. If another process owns the socket, the error is a
-// Fault that identifies that process.
+// Listen creates the control socket at path with mode 0660 and acquires its lock. It replaces the socket
+// file of a process that no longer runs. If another process owns the socket, the error is an *api.Fault
+// that identifies this process.
 func Listen(path string) (*unixsocket.Listener, error) {
 	if len(path) <= unixsocket.PathMax {
 		if err := makeRunDir(filepath.Dir(path)); err != nil {
@@ -40,8 +40,9 @@ func Listen(path string) (*unixsocket.Listener, error) {
 	return l, nil
 }
 
-// ownerOf returns the owner of the socket. It asks the kernel for the process that called listen, and
-// that process for its version. If nothing listens, it reads the lock file.
+// ownerOf returns the process that owns the socket at path. It gets the process that listens from the
+// kernel, and that process's version from a request to it. If no process listens, it takes the process from
+// the lock file.
 func ownerOf(path string) api.Process {
 	conn, err := net.DialTimeout("unix", path, ownerTimeout)
 	if err != nil {

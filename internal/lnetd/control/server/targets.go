@@ -10,8 +10,8 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// each calls one for each target, in sequence, and returns all results. It continues after a target
-// that fails.
+// each calls one for each target, one after the other, and returns all results in order. It continues after a
+// target that fails. The function words converts an error of one to a fault for the client.
 func (h *handlers) each(
 	w http.ResponseWriter, r *http.Request, targets []string, timeout time.Duration,
 	one func(ctx context.Context, i int) (api.PingResult, error),
@@ -32,8 +32,8 @@ func (h *handlers) each(
 	return reply
 }
 
-// UnreachableError is the error of a message without a path, with the cause and the remedy for an
-// operator.
+// UnreachableError is the error of a message for which the node has no path. It adds the cause and a remedy
+// for the operator to the node's error Err.
 type UnreachableError struct {
 	Err           error
 	Cause, Remedy string
@@ -53,7 +53,8 @@ func checkTargets(targets []string) *api.Fault {
 	return nil
 }
 
-// targetFault returns the error of a target with lnetctl's text (lnetctl 5.5).
+// targetFault returns the fault of a target that was not pinged or discovered because of err, with lnetctl's
+// message (lnetctl 5.5). The action is "ping" or "discover".
 func targetFault(code api.Code, action, target string, err error) *api.Fault {
 	var f *api.Fault
 	if errors.As(err, &f) {
@@ -77,7 +78,7 @@ func targetFault(code api.Code, action, target string, err error) *api.Fault {
 	}.Because(err)
 }
 
-// targetRemedies is the advice for a node that did not answer.
+// targetRemedies tells the operator what to do about a target that did not answer, by error number.
 var targetRemedies = map[syscall.Errno]string{
 	syscall.EHOSTUNREACH: "check that the node is up and that both nodes have an NI on this net",
 	syscall.ENETUNREACH:  "check the IP routes to the node",

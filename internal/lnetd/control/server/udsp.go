@@ -26,7 +26,7 @@ func shownRule(place int, r *selection.Rule) api.UDSPRule {
 	return rule
 }
 
-// ShownRules converts user policies, ordered by index, to their API type.
+// ShownRules converts "udsp" rules, ordered by index, to the form of the control interface.
 func ShownRules(rules []selection.Rule) []api.UDSPRule {
 	shown := []api.UDSPRule{}
 	for k := range rules {
@@ -54,7 +54,8 @@ func (h *handlers) addUDSP(ctx context.Context, r *api.UDSPRule) *api.Fault {
 	return nil
 }
 
-// checkUDSP completes the requested rule and reports an invalid one.
+// checkUDSP checks the requested rule r and stores its priority in rule, which has its patterns already. It
+// returns a fault if r is invalid.
 func checkUDSP(r *api.UDSPRule, rule *selection.Rule) *api.Fault {
 	invalid := func(text, remedy string) *api.Fault {
 		return &api.Fault{Code: api.CodeRuleInvalid, Errno: -int(syscall.EINVAL), Text: text, Remedy: remedy}

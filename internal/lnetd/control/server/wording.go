@@ -7,16 +7,17 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// wording is lnetctl's text for a kind of error.
+// wording is the fault that describedError makes of an error that wraps err, in lnetctl's words.
 type wording struct {
 	err    error
 	code   api.Code
-	text   string // if empty, the attempted action and the text of the error number
+	text   string // if empty, the text names the attempted action and the error number
 	remedy string
 }
 
-// describedError returns a Fault with the text of the first matching wording, or else the text of the error
-// number. It returns a Fault in err's chain unchanged.
+// describedError returns the fault for a client whose request failed with err. If err wraps a Fault,
+// describedError returns that. Otherwise it uses the first of words that matches err. If no wording matches,
+// the fault has the given code, and its text names the attempted action and the error number.
 func describedError(attempted string, code api.Code, err error, words ...wording) *api.Fault {
 	if f := (*api.Fault)(nil); errors.As(err, &f) {
 		return f
@@ -36,7 +37,7 @@ func describedError(attempted string, code api.Code, err error, words ...wording
 	return f.Because(err)
 }
 
-// common are the wordings that apply to all requests.
+// common holds the wordings that describedError uses for all requests, after those of the request.
 var common = []wording{
 	{err: node.ErrClosed, code: api.CodeStopping, text: "Network is down", remedy: "lnetd is stopping; try again when it runs again"},
 }
