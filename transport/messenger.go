@@ -81,9 +81,9 @@ type sending struct {
 // Phases of a message that is sent. They determine which goroutine returns the buffer to Messenger.unused:
 // Send, or the callback if Send has returned before because its context ended.
 const (
-	sendAwaited uint32 = iota // Send waits for the result and returns the buffer
-	sendOver                  // the result was passed to Send, which returns the buffer
-	sendAbandoned
+	sendAwaited   uint32 = iota // Send waits for the result and returns the buffer
+	sendOver                    // the result was passed to Send, which returns the buffer
+	sendAbandoned               // Send has returned, so the callback returns the buffer
 )
 
 // OpenMessenger opens a messenger with the default configuration; see MessengerConfig.Open.
@@ -282,7 +282,7 @@ func (m *Messenger) send(ctx context.Context, b *Buffer, to Address, data []byte
 	select {
 	case err = <-s.outcome:
 	case <-ctx.Done():
-		m.tm.Cancel(b) // Send has returned, so the callback returns the buffer
+		m.tm.Cancel(b) // must precede the change to sendAbandoned, after which the callback may give b to another Send
 		if s.phase.CompareAndSwap(sendAwaited, sendAbandoned) {
 			return sendEnded(ctx, to)
 		}

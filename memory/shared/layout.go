@@ -32,7 +32,7 @@ import (
 //	4096                  client     submissions
 //	...                   lnetd      completions, from the next multiple of 4096
 //
-// Ver is 1 and hdr is 4096. SQe and CQe are the sizes of entries, those of the Format. All other bytes are 0. Heads
+// Ver is 1 and hdr is 4096. SQe and CQe are the sizes of entries, as the Format defines. All other bytes are 0. Heads
 // and tails wrap around modulo 2^32. Entry i is at index i modulo the number of entries. lnetd sets the
 // initial counters, which are not 0; SQ posted begins like SQ head. The statistics are for display only;
 // lnetd does not read them.
@@ -93,13 +93,13 @@ func (s Sizes) check() error {
 	return nil
 }
 
-// Format is what the rings of a ring file contain: the sizes of the entries in bytes. They are powers of two
-// from 4 to 4096, so that no entry crosses a page.
+// Format defines the sizes of the entries in the two rings of a file, in bytes. They are powers of two from 4
+// to 4096, so that no entry crosses a page boundary.
 type Format struct {
 	Submission, Completion int
 }
 
-// layout is where the parts of a ring file are.
+// layout determines where the parts of a ring file are.
 type layout struct {
 	Format
 	Sizes
@@ -115,7 +115,7 @@ func (l layout) completionsAt() int {
 	return headerSize + (l.Submissions*l.Submission+headerSize-1)&^(headerSize-1)
 }
 
-// FileSize returns the size of a ring file in bytes: whole pages.
+// FileSize returns the size of a ring file in bytes, a multiple of the page size.
 func (f Format) FileSize(s Sizes) int {
 	return wholePages(layout{f, s}.completionsAt() + s.Completions*f.Completion)
 }
@@ -149,8 +149,8 @@ func (l layout) fixed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint16(b, uint16(l.Completion))
 }
 
-// decodeSizes decodes a private copy of the first line of a file of total bytes. It accepts only what lnetd
-// writes for this format and these sizes, and checks each field.
+// decodeSizes decodes the first line of a ring file with a size of total bytes. b must be a private copy. It
+// accepts only exactly the values that lnetd writes for this format and these sizes.
 func (f Format) decodeSizes(b []byte, total int64) (Sizes, error) {
 	s := Sizes{
 		Submissions: int(binary.LittleEndian.Uint32(b[offSQEntries:])),

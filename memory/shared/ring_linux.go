@@ -31,8 +31,9 @@ type Host struct {
 	memory      *Memory
 }
 
-// Create creates a ring file with empty rings. The caller passes files to the client and then closes them. It
-// blocks like the function Create. It returns EINVAL if the sizes are invalid.
+// Create creates a ring file with empty rings. The caller passes files to the client and then closes them.
+// Like the function Create, it may block while the kernel allocates pages. It returns EINVAL if the sizes are
+// invalid.
 func (f Format) Create(s Sizes) (h *Host, files Files, err error) {
 	files = Files{-1, -1, -1}
 	if err := s.check(); err != nil {
@@ -52,7 +53,7 @@ func (f Format) Create(s Sizes) (h *Host, files Files, err error) {
 	return h, files, nil
 }
 
-// init initializes the header, both rings and their bells.
+// init initializes the header, both rings, and the bells, and adds the client's descriptors to files.
 func (h *Host) init(l layout, files *Files) error {
 	b := h.memory.Bytes()
 	l.fixed(b[:0])
@@ -117,9 +118,10 @@ type Client struct {
 	sizes       Sizes
 }
 
-// Attach creates a client's end from the files that lnetd has passed to it. It always takes ownership of the
-// files. It returns the errors of Adopt; a *lnet.FieldError that matches EPROTO if lnetd cannot have
-// written the header; ErrRing if the counters are invalid; and EINVAL if a descriptor has the wrong type.
+// Attach creates a client's end from the files that lnetd has passed to it. It takes ownership of the files,
+// even if it returns an error. It returns the errors of Adopt; a *lnet.FieldError that matches EPROTO if
+// lnetd cannot have written the header; ErrRing if the counters are invalid; and EINVAL if a descriptor has
+// the wrong type.
 func (f Format) Attach(files Files) (c *Client, err error) {
 	defer func() { files.Close() }()
 	size, err := validateDescriptor(files.Ring)
@@ -138,7 +140,8 @@ func (f Format) Attach(files Files) (c *Client, err error) {
 	return c, nil
 }
 
-// decode decodes the header and initializes both rings. It removes the bells from files.
+// decode decodes the header and initializes both rings. If it succeeds, it takes ownership of the bells and
+// removes their descriptors from files.
 func (c *Client) decode(f Format, files *Files) error {
 	b := c.memory.Bytes()
 	var first [fixedSize]byte

@@ -9,7 +9,7 @@ import (
 )
 
 // rooms records for each address the number of completions for which the engine has requested room from the
-// Core. It is that of the latest TM at the address.
+// Core. If several TMs have used the address, it is the number of the latest.
 type rooms struct {
 	mu sync.Mutex
 	of map[transport.Address]int

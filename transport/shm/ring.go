@@ -2,7 +2,7 @@ package shm
 
 import "github.com/lnetd/lnetd/memory/shared"
 
-// format is that of a TM's ring file.
+// format is the format of a TM's ring file.
 var format = shared.Format{Submission: SubmissionSize, Completion: CompletionSize}
 
 // FileSize returns the size of a TM's ring file in bytes.
@@ -15,7 +15,8 @@ type Host struct {
 	Completions CompletionProducer
 }
 
-// CreateRing creates a TM's ring file. See shared.Format.Create.
+// CreateRing creates a TM's ring file with empty rings. The caller passes the files to the client and then
+// closes them. See shared.Format.Create.
 func CreateRing(s shared.Sizes) (*Host, shared.Files, error) {
 	h, files, err := format.Create(s)
 	if err != nil {
@@ -31,8 +32,8 @@ type Client struct {
 	Completions CompletionConsumer
 }
 
-// AttachRing creates a client's end from the files that lnetd has passed to it, and owns them in any case. See
-// shared.Format.Attach.
+// AttachRing creates a client's end from the files that lnetd has passed to it. It takes ownership of the
+// files, even if it returns an error. See shared.Format.Attach.
 func AttachRing(files shared.Files) (*Client, error) {
 	c, err := format.Attach(files)
 	if err != nil {
@@ -41,10 +42,11 @@ func AttachRing(files shared.Files) (*Client, error) {
 	return &Client{c, SubmissionProducer{&c.Submissions}, CompletionConsumer{Consumer: &c.Completions}}, nil
 }
 
-// SubmissionProducer is a client's side of the submissions.
+// SubmissionProducer is a client's side of the submission ring.
 type SubmissionProducer struct{ *shared.SubmissionProducer }
 
-// Put encodes s into the next free place. Publish makes it visible. Put returns false if the ring is full.
+// Put adds submission s to the ring. Publish makes it visible to lnetd. Put returns false if the ring is
+// full.
 func (p SubmissionProducer) Put(s *Submission) (bool, error) {
 	b, err := p.Slot()
 	if b == nil {
@@ -55,7 +57,7 @@ func (p SubmissionProducer) Put(s *Submission) (bool, error) {
 	return true, nil
 }
 
-// SubmissionConsumer is lnetd's side of the submissions.
+// SubmissionConsumer is lnetd's side of the submission ring.
 type SubmissionConsumer struct {
 	*shared.SubmissionConsumer
 	entry [SubmissionSize]byte
@@ -71,10 +73,11 @@ func (c *SubmissionConsumer) Next(s *Submission) (bool, error) {
 	return true, s.Decode(&c.entry)
 }
 
-// CompletionProducer is lnetd's side of the completions.
+// CompletionProducer is lnetd's side of the completion ring.
 type CompletionProducer struct{ *shared.Producer }
 
-// Put encodes c into the next free place. Publish makes it visible. Put returns false if the ring is full.
+// Put adds completion c to the ring. Publish makes it visible to the client. Put returns false if the ring is
+// full.
 func (p CompletionProducer) Put(c *Completion) (bool, error) {
 	b, err := p.Slot()
 	if b == nil {
@@ -85,7 +88,7 @@ func (p CompletionProducer) Put(c *Completion) (bool, error) {
 	return true, nil
 }
 
-// CompletionConsumer is a client's side of the completions.
+// CompletionConsumer is a client's side of the completion ring.
 type CompletionConsumer struct {
 	*shared.Consumer
 	entry [CompletionSize]byte
