@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Consumed answers an IMMEDIATE, whose payload was copied or is not wanted (o2iblnd 9.4). rx is
-// placed at once. It fails if the connection has ended, because the contents of its receive buffers
-// are then invalid.
+// Consumed ends the arrival of an IMMEDIATE after its payload has been copied, or because it is not wanted
+// (o2iblnd 9.4). It immediately adds rx to Batch.Placed. If the connection has ended, rx fails, because the
+// contents of the receive buffers are then invalid.
 func (c *Conn) Consumed(now time.Time, rx *Rx, b *Batch) {
 	if rx.state != rxArrived {
 		return
@@ -26,9 +26,9 @@ func (c *Conn) Consumed(now time.Time, rx *Rx, b *Batch) {
 
 var errTooLong = errors.New("more than the request is about")
 
-// Sink answers a PUT_REQ: the payload is written to sink, which may be shorter than the payload
-// (o2iblnd 10.2 step 3b). The memory must not be accessed until rx is placed. If sink cannot be
-// sent to a peer, rx fails and the peer receives a PUT_NAK.
+// Sink answers a PUT_REQ by offering sink, which may be shorter than the payload; the peer writes into it
+// (o2iblnd 10.2 step 3b). The memory must not be accessed until rx is in Batch.Placed. If sink cannot be sent
+// to a peer, rx fails and the peer receives a PUT_NAK.
 func (c *Conn) Sink(now time.Time, rx *Rx, sink *Descriptor, b *Batch) {
 	err := sink.sendable(c.session.Fragments)
 	if n := sink.Length(); err == nil && n > int(rx.Header.PayloadLength) {
@@ -42,9 +42,9 @@ func (c *Conn) Sink(now time.Time, rx *Rx, sink *Descriptor, b *Batch) {
 	c.answer(now, rx, PutAck, 0, nil, b)
 }
 
-// Reply answers a GET_REQ with the bytes of source, which must not change until rx is placed
-// (o2iblnd 10.3 step 3). More than Room bytes would crash a kernel. In that case rx fails, and the
-// peer receives an error status (o2iblnd 18, row 2).
+// Reply answers a GET_REQ with the bytes of source, which must not change until rx is in Batch.Placed (o2iblnd
+// 10.3 step 3). If source has more than rx.Room bytes, which would crash a kernel, rx fails and the peer
+// receives an error status (o2iblnd 18, row 2).
 func (c *Conn) Reply(now time.Time, rx *Rx, source []Segment, b *Batch) {
 	n := length(source)
 	if n > rx.Room() {
@@ -62,9 +62,9 @@ func (c *Conn) Reply(now time.Time, rx *Rx, source []Segment, b *Batch) {
 	c.respond(now, rx, int32(c.plan(tx, source, &rx.sink, n)), b)
 }
 
-// Refuse answers a request that LNet does not want, or for which there is no match (o2iblnd 10.2
-// step 3a, 10.3 step 2, 14). errno is 0 if LNet's own rules refuse it, and the error of a failure
-// on our side otherwise. An IMMEDIATE is consumed.
+// Refuse answers an arrival whose payload LNet does not want, or for which there is no match (o2iblnd 10.2 step
+// 3a, 10.3 step 2, 14). errno is 0 if LNet's rules refuse the message. If this node cannot perform the
+// transfer, errno is the error, which the peer receives. An IMMEDIATE is consumed.
 func (c *Conn) Refuse(now time.Time, rx *Rx, errno syscall.Errno, b *Batch) {
 	switch rx.Type {
 	case PutReq:
@@ -79,7 +79,8 @@ func (c *Conn) Refuse(now time.Time, rx *Rx, errno syscall.Errno, b *Batch) {
 	}
 }
 
-// answer queues an answer without RDMA. rx ends with the failure f, which may be nil.
+// answer answers the request rx by a message of type form with the given status, without RDMA. When the answer
+// has been sent, rx completes with the failure f, which may be nil.
 func (c *Conn) answer(now time.Time, rx *Rx, form Type, status int32, f *Failure, b *Batch) {
 	if rx.state != rxArrived {
 		return
@@ -95,9 +96,9 @@ func (c *Conn) answer(now time.Time, rx *Rx, form Type, status int32, f *Failure
 	c.respond(now, rx, status, b)
 }
 
-// respond queues the answer to rx, and then reposts the buffer of the request. If a PUT
-// was accepted, its PUT_DONE will use that buffer, so the credit is owed only after the PUT_DONE
-// (o2iblnd 9.4).
+// respond queues the answer to rx, and posts the receive buffer of the request again. The request's credit is
+// then owed to the peer. This is not so after a PUT_ACK: the peer's PUT_DONE will use that buffer, so the
+// credit is owed only after the PUT_DONE (o2iblnd 9.4).
 func (c *Conn) respond(now time.Time, rx *Rx, status int32, b *Batch) {
 	tx := &rx.answer
 	tx.rx, tx.theirs, tx.status = rx, rx.cookie, status

@@ -5,25 +5,26 @@ import (
 	"math/bits"
 )
 
-// Variant determines how a checksum adds bytes of 0x80 and above (o2iblnd 7, trap 1).
+// Variant determines which checksums are sent: none, or one of two that differ in how they add bytes of 0x80
+// and above (o2iblnd 7, trap 1).
 type Variant uint8
 
 const (
-	// NoChecksum sends no checksum.
+	// NoChecksum means that no checksum is sent.
 	NoChecksum Variant = iota
-	// Unsigned is used by kernels since 6.2, and on processors other than x86.
+	// Unsigned adds bytes as unsigned numbers, as kernels since 6.2 do, and older ones on processors other than x86.
 	Unsigned
-	// Signed is used by older kernels on x86.
+	// Signed adds bytes as signed numbers, as kernels before 6.2 on x86 do.
 	Signed
 )
 
-// Checking determines what happens to received checksums.
+// Checking determines whether the checksums of received messages are verified.
 type Checking uint8
 
 const (
-	// Check verifies a checksum if the message has one. Either variant is valid.
+	// Check accepts a message without a checksum, or with a correct one of either variant.
 	Check Checking = iota
-	// DontCheck accepts all checksums, because peers send wrong ones (o2iblnd 7, trap 2).
+	// DontCheck ignores checksums. It is for peers that send wrong ones (o2iblnd 7, trap 2).
 	DontCheck
 )
 

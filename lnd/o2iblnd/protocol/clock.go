@@ -12,9 +12,9 @@ var (
 	errNoAnswer = errors.New("no answer")
 )
 
-// Tick handles timeouts. The caller calls it at KeepaliveDue, and at least every quarter of the
-// timeout while the connection is Busy. An overdue message ends the connection (o2iblnd 13.2). If
-// nothing was sent for long, Tick sends a NOOP.
+// Tick handles timeouts and keepalives. The caller calls it at KeepaliveDue and, while the connection is Busy,
+// at least every quarter of the timeout. If a message is overdue, Tick ends the connection (o2iblnd 13.2). If
+// nothing was sent for Options.Keepalive, it sends a NOOP.
 func (c *Conn) Tick(now time.Time, b *Batch) {
 	switch c.state {
 	case ActiveConnect:
@@ -31,6 +31,7 @@ func (c *Conn) Tick(now time.Time, b *Batch) {
 	}
 }
 
+// overdueError returns an error that says what an overdue message was waiting for.
 func overdueError(tx *Tx) error {
 	why := errQueued
 	switch {
@@ -53,8 +54,8 @@ func (c *Conn) overdue(now time.Time) (late *Tx) {
 	return late
 }
 
-// each calls f with every message that has a deadline, until f returns false. It may call f twice
-// with the same message.
+// each calls f with every message in progress, until f returns false. It may call f twice with the same
+// message.
 func (c *Conn) each(f func(*Tx) bool) {
 	for tx := c.prompt.head; tx != nil; tx = tx.next {
 		if !f(tx) {
@@ -80,7 +81,7 @@ func (c *Conn) each(f func(*Tx) bool) {
 	}
 }
 
-// Busy reports whether a message is queued, posted, or waits for its answer.
+// Busy reports whether a message is in progress: it is queued, posted, or waits for its answer.
 func (c *Conn) Busy() (busy bool) {
 	c.each(func(*Tx) bool {
 		busy = true
@@ -89,7 +90,7 @@ func (c *Conn) Busy() (busy bool) {
 	return busy
 }
 
-// KeepaliveDue returns when a NOOP is due on an established connection that sends nothing else. It
+// KeepaliveDue returns when an established connection has to send a NOOP if it sends nothing else before. It
 // returns the zero time if keepalives are off.
 func (c *Conn) KeepaliveDue() time.Time {
 	if c.o.Keepalive <= 0 {
@@ -111,8 +112,8 @@ func (c *Conn) Renew(now time.Time) {
 	c.each(func(tx *Tx) bool { tx.deadline = c.limit(now); return true })
 }
 
-// Probe sends a NOOP, which completes if the peer's queue pair is alive: see Alive. It sends none
-// if NOOPs are already in progress. It returns false if the connection is not established.
+// Probe sends a NOOP. If the peer's queue pair exists, the NOOP completes, which updates Alive. Probe sends
+// none if enough NOOPs are already in progress. It returns false if the connection is not established.
 func (c *Conn) Probe(now time.Time, b *Batch) bool {
 	if c.state != Established {
 		return false

@@ -8,10 +8,10 @@ import (
 // ErrDisconnected means that the peer or the CM has ended the connection.
 var ErrDisconnected = errors.New("disconnected")
 
-// Close ends the connection because of an event of the CM or of a device, an error that LNet has
-// found, or a request of the caller, which has health LocalAborted. Messages of which nothing was
-// posted are completed at once, so that the caller can send them elsewhere. Arrivals are withdrawn.
-// The rest is completed by Flushed. A second call does nothing.
+// Close begins the end of the connection because of f. Possible reasons are an event of the CM or of a device,
+// a protocol error that LNet has found, and a request of the caller (health LocalAborted). Messages of which
+// nothing was posted complete immediately, so that the caller can send them elsewhere. Arrivals that are not
+// answered are withdrawn. All other messages complete in Flushed. A second call does nothing.
 func (c *Conn) Close(f *Failure, b *Batch) {
 	if c.state >= Closing {
 		return
@@ -29,15 +29,16 @@ func (c *Conn) Close(f *Failure, b *Batch) {
 	}
 }
 
+// abortQueue completes all messages of a queue.
 func (c *Conn) abortQueue(q *queue, b *Batch) {
 	for q.head != nil {
 		c.abort(q.pop(), b)
 	}
 }
 
-// Flushed reports that the queue pair is in error or destroyed, and that no more completions will
-// be reported for it. So the memory of messages in progress is no longer in use (o2iblnd 12.1).
-// Flushed completes everything that is left.
+// Flushed reports that the queue pair is in error or destroyed, and that no more completions will be reported
+// for it. The memory of messages in progress is then no longer in use (o2iblnd 12.1). Flushed completes all
+// remaining messages.
 func (c *Conn) Flushed(b *Batch) {
 	if c.state == Disconnected {
 		return
@@ -59,7 +60,8 @@ func (c *Conn) Flushed(b *Batch) {
 	c.requests.places, c.requests.free = nil, nil
 }
 
-// abort completes a message that was not finished when the connection ended (o2iblnd 13.3).
+// abort completes a message that was in progress when the connection ended. The failure depends on how far the
+// message had come (o2iblnd 13.3).
 func (c *Conn) abort(tx *Tx, b *Batch) {
 	if !tx.active {
 		return
@@ -89,7 +91,9 @@ func (c *Conn) abort(tx *Tx, b *Batch) {
 	c.end(tx, f, b)
 }
 
-// lost returns the failure of a message on a connection that is not established, or no longer so.
+// lost returns the failure of a message that cannot be sent or answered because the connection is not
+// established, or has ended. Its health is h, or LocalAborted if the caller has closed the connection. why is
+// the cause if the connection has not failed.
 func (c *Conn) lost(h Health, why error) *Failure {
 	f := &Failure{Health: h, Errno: syscall.ECONNABORTED, Err: why}
 	if c.failure != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Options configure a connection. The zero value has the defaults.
+// Options configure a connection. A field that is zero selects its default.
 type Options struct {
 	Flow Flow
-	// Timeout is how long a message may be queued or unanswered (o2iblnd 13.2). Keepalive is how
-	// long nothing may be sent before a NOOP is due. Negative values mean no limit.
+	// Timeout is how long a message may be queued or unanswered (o2iblnd 13.2). Keepalive is how long the
+	// connection may send nothing; then a NOOP is due. Negative values mean no limit.
 	Timeout, Keepalive time.Duration
 	// Gather is the maximum number of pieces of an RDMA WRITE, and SendQueue the maximum number of
 	// work requests of the queue pair (o2iblnd 11). If a source has more pieces than Gather times
@@ -22,7 +22,7 @@ type Options struct {
 	Gather, SendQueue int
 	Checksum          Variant
 	Check             Checking
-	// Number distinguishes the connections with a peer in cookies.
+	// Number distinguishes the connections with a peer in the cookies of requests.
 	Number uint16
 }
 
@@ -34,6 +34,7 @@ const (
 	defaultSendQueue = 1024
 )
 
+// resolved returns o with defaults filled in.
 func (o Options) resolved() Options {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -56,12 +57,12 @@ type State uint8
 
 // The states.
 const (
-	Init          State = iota
-	ActiveConnect       // we have sent a request
-	PassiveWait         // we have accepted a request
-	Established
-	Closing      // about to be disconnected
-	Disconnected // all messages are completed
+	Init          State = iota // neither Connect nor Accept was called
+	ActiveConnect              // we have sent a request
+	PassiveWait                // we have accepted a request
+	Established                // messages can be sent
+	Closing                    // the connection has ended; messages may be in progress until Flushed
+	Disconnected               // all messages are completed
 )
 
 // String returns a name such as "ESTABLISHED".
@@ -69,58 +70,58 @@ func (s State) String() string {
 	return [...]string{"INIT", "ACTIVE_CONNECT", "PASSIVE_WAIT", "ESTABLISHED", "CLOSING", "DISCONNECTED"}[s]
 }
 
-// Conn is one connection, a queue pair, without I/O. Its methods receive events and the time, and
-// append the resulting actions to a Batch.
+// Conn is the state machine of one connection, that is, one queue pair. It does no I/O. Its methods receive
+// events and the time, and append the resulting actions to a Batch.
 //
-// A driver posts ReceiveBuffers receive buffers, numbered from 0, then calls Connect or Accept, and
-// calls Establish when the CM reports the connection. Then Immediate, Put and Get send messages.
-// The driver reports completions with Received, Completed and Failed, answers arrivals with
-// Consumed, Sink, Reply and Refuse, and passes the time with Tick. The connection ends with
-// Batch.Disconnect, on its own initiative or after Close. When the queue pair no longer accesses
-// memory, the driver calls Flushed once. After that all messages have been completed, each exactly
-// once.
+// A driver posts ReceiveBuffers receive buffers, numbered from 0, and then calls Connect or Accept. When the CM
+// reports that the connection is established, it calls Establish. Then it sends messages with Immediate, Put
+// and Get, reports completions with Received, Completed and Failed, answers arrivals with Consumed, Sink, Reply
+// and Refuse, and passes the time with Tick. The end of the connection begins with Batch.Disconnect, because
+// the state machine requests it or the driver has called Close. When the queue pair no longer accesses memory,
+// the driver calls Flushed once. After that, all messages have completed, each exactly once.
 type Conn struct {
 	o       Options
 	session Session
 	state   State
 	credits Credits
 
-	// PUT_REQs and GET_REQs that wait for a place for their answer are in reserved. Messages that
-	// need credits are in normal, those that need none in prompt. Urgent messages have their own
-	// queues, which are served before reserved and normal.
+	// The queues of messages that are not posted yet. In reserved are PUT_REQs and GET_REQs that wait for a
+	// receive buffer for their answer (Credits.Reserve). In normal are other messages that need a credit, in
+	// prompt those that need none. Urgent messages have queues of their own, which are served before reserved
+	// and normal.
 	urgentReserved, reserved, urgent, normal, prompt queue
-	requests                                         requests
-	slots                                            []slot
-	oldest                                           int // slot to use next
-	room                                             int // free work requests of the send queue
+	requests                                         requests // messages that wait for an answer
+	slots                                            []slot   // posted chains
+	oldest                                           int      // slot to use next
+	room                                             int      // work requests for which the send queue has room
 
-	rxs   []*Rx // all that exist
-	free  []*Rx
+	rxs   []*Rx   // all records of arrivals
+	free  []*Rx   // records for later arrivals
 	early []early // messages received before Establish
 
-	in, out  Message // for decoding and encoding
-	alive    time.Time
-	sent     time.Time
-	deadline time.Time // for connecting
-	failure  *Failure
+	in, out  Message   // for decoding and encoding
+	alive    time.Time // when the peer last gave a sign of life
+	sent     time.Time // when a SEND was last posted
+	deadline time.Time // time limit of the state ActiveConnect
+	failure  *Failure  // why the connection ends
 }
 
-// slot is a posted chain.
+// slot is a chain that is posted and has not completed.
 type slot struct {
 	used  bool
-	part  bool
-	form  Type
-	tx    *Tx // nil: a NOOP, or the message has already been completed
-	count int // work requests
+	part  bool // Send.Part
+	form  Type // type of the message
+	tx    *Tx  // nil for a NOOP, and if the message has already completed
+	count int  // number of work requests
 }
 
-// early is a message that was received before its connection was established.
+// early is a message that was received before the connection was established.
 type early struct {
 	buffer int
 	data   []byte
 }
 
-// NewConn returns a connection in state Init.
+// NewConn returns a connection in the state Init.
 func NewConn(o Options) *Conn {
 	c := &Conn{o: o.resolved()}
 	c.requests.connection = o.Number
@@ -130,7 +131,7 @@ func NewConn(o Options) *Conn {
 // State returns the state of the connection.
 func (c *Conn) State() State { return c.state }
 
-// Session returns the agreed session. It is zero before Establish.
+// Session returns the parameters that both sides have agreed on. They are zero before Establish.
 func (c *Conn) Session() *Session { return &c.session }
 
 // Credits returns the credits, for display.
@@ -143,21 +144,21 @@ func (c *Conn) Alive() time.Time { return c.alive }
 // case.
 func (c *Conn) Failure() *Failure { return c.failure }
 
-// Slots returns the maximum number of chains that are posted at a time. It is constant.
+// Slots returns the maximum number of chains that are posted at a time. It never changes.
 func (c *Conn) Slots() int { return max(c.o.Flow.ConcurrentSends, v1MinSends) + 1 }
 
-// Connect records that the CM was asked to connect.
+// Connect records that the caller has asked the CM to connect.
 func (c *Conn) Connect(now time.Time) {
 	c.state = ActiveConnect
 	c.deadline = now.Add(ConnectTimeout(c.o.Timeout))
 }
 
-// Accept records that the CM was asked to accept the connection. Only the CM limits the time for
-// that (o2iblnd 12.1).
+// Accept records that the caller has asked the CM to accept the connection. The state machine does not limit
+// the time until the connection is established; the CM does (o2iblnd 12.1).
 func (c *Conn) Accept() { c.state = PassiveWait }
 
-// Establish makes the connection usable. It handles messages that were received before (o2iblnd
-// 3.3).
+// Establish makes the connection usable, with the parameters s. It also processes messages that were received
+// before (o2iblnd 3.3).
 func (c *Conn) Establish(now time.Time, s Session, b *Batch) {
 	if c.state != ActiveConnect && c.state != PassiveWait {
 		return
@@ -174,23 +175,24 @@ func (c *Conn) Establish(now time.Time, s Session, b *Batch) {
 	c.early = nil
 }
 
-// Immediate sends a message together with its payload of h.PayloadLength bytes: see Send.Payload.
+// Immediate sends a message together with its payload of h.PayloadLength bytes, which the caller adds to the
+// message: see Send.Payload.
 func (c *Conn) Immediate(now time.Time, tx *Tx, h *lnet.Header, b *Batch) {
 	c.begin(now, tx, Immediate, h)
 	c.enqueue(now, tx, c.credited(tx), b)
 }
 
-// Put sends a message whose payload is transferred by RDMA from source. source must not change
-// until tx is done.
+// Put sends a message whose payload is source. The payload is transferred by RDMA and must not change until tx
+// is in Batch.Done.
 func (c *Conn) Put(now time.Time, tx *Tx, h *lnet.Header, source []Segment, b *Batch) {
 	c.begin(now, tx, PutReq, h)
 	tx.source = source
 	c.enqueue(now, tx, c.reserving(tx), b)
 }
 
-// Get sends a GET. The peer writes the answer into sink by RDMA. The memory must not be accessed
-// until tx is done. sink should be as long as the answer will be: see Done.Sure. tx fails if sink
-// cannot be sent to a peer.
+// Get sends a GET. The peer writes the answer into sink by RDMA. The memory must not be accessed until tx is in
+// Batch.Done. If sink is longer than the answer, a kernel may leave out a part of the answer: see Done.Sure. tx
+// fails if sink cannot be sent to a peer.
 func (c *Conn) Get(now time.Time, tx *Tx, h *lnet.Header, sink *Descriptor, b *Batch) {
 	c.begin(now, tx, GetReq, h)
 	if c.state != Established {
@@ -205,7 +207,7 @@ func (c *Conn) Get(now time.Time, tx *Tx, h *lnet.Header, sink *Descriptor, b *B
 	c.enqueue(now, tx, c.reserving(tx), b)
 }
 
-// credited returns the queue in which a message waits for credits.
+// credited returns the queue in which the message waits for credits.
 func (c *Conn) credited(tx *Tx) *queue {
 	if tx.Urgent {
 		return &c.urgent
@@ -213,7 +215,8 @@ func (c *Conn) credited(tx *Tx) *queue {
 	return &c.normal
 }
 
-// reserving returns the queue in which a PUT_REQ or GET_REQ waits for a place for its answer.
+// reserving returns the queue in which the message, a PUT_REQ or GET_REQ, waits for a receive buffer for its
+// answer.
 func (c *Conn) reserving(tx *Tx) *queue {
 	if tx.Urgent {
 		return &c.urgentReserved
@@ -221,11 +224,12 @@ func (c *Conn) reserving(tx *Tx) *queue {
 	return &c.reserved
 }
 
-// waiting returns the queues of messages of which nothing was posted.
+// waiting returns the queues whose messages can still be canceled. Of a message in them, no SEND was posted.
 func (c *Conn) waiting() [4]*queue {
 	return [...]*queue{&c.urgentReserved, &c.reserved, &c.urgent, &c.normal}
 }
 
+// begin initializes tx for a message of type form with the LNet header h.
 func (c *Conn) begin(now time.Time, tx *Tx, form Type, h *lnet.Header) {
 	tx.begin(form, c.limit(now))
 	tx.header = *h
@@ -263,11 +267,14 @@ func (c *Conn) enqueue(now time.Time, tx *Tx, q *queue, b *Batch) {
 	c.pump(now, b)
 }
 
-// end completes a message. It does nothing if the message is already completed.
+// end completes a message with the failure f, which may be nil. It does nothing if the message has already
+// completed.
 func (c *Conn) end(tx *Tx, f *Failure, b *Batch) {
 	c.endWith(tx, Done{Tx: tx, Failure: f}, b)
 }
 
+// endWith completes a message with the result d: in Batch.Placed for the answer to an arrival, and in
+// Batch.Done for any other message. It does nothing if the message has already completed.
 func (c *Conn) endWith(tx *Tx, d Done, b *Batch) {
 	if !tx.active {
 		return
@@ -289,7 +296,8 @@ func (c *Conn) endWith(tx *Tx, d Done, b *Batch) {
 	b.Done = append(b.Done, d)
 }
 
-// Recall cancels the messages for which match returns true and of which nothing was posted.
+// Recall cancels the messages of which nothing was posted and for which match returns true. They complete with
+// Done.Recalled set.
 func (c *Conn) Recall(match func(*Tx) bool, b *Batch) {
 	for _, q := range c.waiting() {
 		kept := queue{}
@@ -313,5 +321,5 @@ func (c *Conn) String() string {
 	return fmt.Sprintf("%v: %v", c.state, &c.credits)
 }
 
-// order is the byte order in which we send (o2iblnd 4).
+// order is the byte order in which this node sends (o2iblnd 4).
 var order = binary.LittleEndian

@@ -2,28 +2,28 @@ package protocol
 
 import "fmt"
 
-// Credits counts the messages that may be sent on a connection (o2iblnd 9). Each credit represents
-// a receive buffer that the other side has posted.
+// Credits counts the messages that each side of a connection may send (o2iblnd 9). Each credit of a side stands
+// for a receive buffer that the other side has posted.
 type Credits struct {
 	version Version
 	depth   int
-	// high is the number of owed credits at which a NOOP returns them.
+	// high is the number of credits owed to the peer at which a NOOP returns them.
 	high int
-	// sends is the maximum number of SENDs that are posted and not completed.
+	// sends is the maximum number of SENDs that are posted and have not completed.
 	sends int
 
-	credits     int // messages that may still be sent
-	outstanding int // credits owed to the peer
-	held        int // received messages whose credits were not returned yet
-	reserved    int // requests that may still begin
-	posted      int // SENDs not completed, at most sends
-	noops       int // NOOPs not completed
+	credits     int // messages that this node may still send
+	outstanding int // credits owed to the peer: their buffers have been posted again
+	held        int // received messages whose credits have not been returned to the peer
+	reserved    int // requests (PUT_REQ, GET_REQ) that may still begin
+	posted      int // SENDs that are posted and have not completed
+	noops       int // NOOPs that are posted and have not completed
 }
 
-// Flow holds the tunables of Credits (o2iblnd 15). The zero value has the defaults.
+// Flow contains the tunables of Credits (o2iblnd 15). The zero value selects the defaults.
 type Flow struct {
-	// PeerCredits and HighWater (peer_credits, peer_credits_hiw) determine the fraction of a queue
-	// at which credits are returned.
+	// PeerCredits and HighWater (peer_credits, peer_credits_hiw) determine when a NOOP returns credits: when
+	// HighWater/PeerCredits of the queue depth is owed to the peer.
 	PeerCredits, HighWater int
 	// ConcurrentSends is concurrent_sends. 0 means the value of PeerCredits.
 	ConcurrentSends int
@@ -51,10 +51,10 @@ func (f Flow) Resolved() Flow {
 	return f
 }
 
-// highWater returns the number of owed credits at which a NOOP returns them. It is never 0, because
-// that would cause an endless exchange of NOOPs (o2iblnd 18, row 3). It is always more than a third
-// of the queue. Therefore a peer that has not yet handled what was sent is not sent more NOOPs than
-// it has buffers (o2iblnd 9.6), and RNR does not occur.
+// highWater returns the number of owed credits at which a NOOP returns them. It is never 0, because that would
+// cause an endless exchange of NOOPs (o2iblnd 18, row 3). It is always more than a third of the queue depth. So
+// a peer that has not processed earlier messages yet receives no more NOOPs than it has buffers for (o2iblnd
+// 9.6), and the device never reports RNR (receiver not ready).
 func (f Flow) highWater(v Version, depth int) int {
 	if v == V1 {
 		return v1HighWater
@@ -62,7 +62,7 @@ func (f Flow) highWater(v Version, depth int) int {
 	return max(depth*f.HighWater/f.PeerCredits, depth/(noopBuffers+1)+1)
 }
 
-// concurrent returns the maximum number of SENDs in progress.
+// concurrent returns the maximum number of SENDs that are posted and have not completed.
 func (f Flow) concurrent(v Version) int {
 	if v == V1 {
 		return min(max(f.ConcurrentSends, v1MinSends), v1MaxSends)
@@ -70,7 +70,7 @@ func (f Flow) concurrent(v Version) int {
 	return f.ConcurrentSends
 }
 
-// NewCredits returns the credits of a new connection.
+// NewCredits returns the credits of a new connection with the given version and queue depth.
 func NewCredits(v Version, depth int, f Flow) Credits {
 	f = f.Resolved()
 	return Credits{
@@ -82,8 +82,8 @@ func NewCredits(v Version, depth int, f Flow) Credits {
 // MayPost reports whether another SEND may be posted.
 func (c *Credits) MayPost() bool { return c.posted < c.sends }
 
-// MaySend reports whether a message of type t has the credit that it needs, if it needs one. In V1
-// the last credit is reserved for a NOOP.
+// MaySend reports whether a message of type t may be sent: it needs no credit, or a credit is available. In V1
+// the last credit is kept for a NOOP.
 func (c *Credits) MaySend(t Type) bool {
 	switch {
 	case !t.Credit(c.version):
@@ -94,16 +94,19 @@ func (c *Credits) MaySend(t Type) bool {
 	return c.credits > 0
 }
 
-// MayReserve reports whether a PUT_REQ or GET_REQ may begin.
+// MayReserve reports whether a PUT_REQ or GET_REQ may begin, because a receive buffer is available for its
+// answer.
 func (c *Credits) MayReserve() bool { return c.reserved > 0 }
 
-// Reserve counts a request that begins. From now on it has a place in the queue (o2iblnd 9.3).
+// Reserve reserves a receive buffer for the answer to a request that begins, until Answered (o2iblnd 9.3).
 func (c *Credits) Reserve() { c.reserved-- }
 
-// Answered counts an answer that has arrived and whose buffer has been posted again.
+// Answered ends a reservation, because the answer has arrived and its buffer has been posted again, or because
+// the request was canceled.
 func (c *Credits) Answered() { c.reserved++ }
 
-// Post counts a SEND that is being posted, and returns the number of credits that it carries.
+// Post counts a SEND of type t that is about to be posted. It returns the number of credits that the message
+// returns to the peer.
 func (c *Credits) Post(t Type) (carried uint8) {
 	if t.Credit(c.version) {
 		c.credits--
@@ -126,8 +129,8 @@ func (c *Credits) Posted(t Type) {
 	}
 }
 
-// Returned adds the credits that a message returns. It returns a *Failure if more are returned than
-// were spent (o2iblnd 9.4).
+// Returned adds the n credits that a message from the peer returns. It returns a *Failure if this node has not
+// spent so many (o2iblnd 9.4).
 func (c *Credits) Returned(n uint8) error {
 	if c.credits+int(n) > c.depth {
 		return broken("credits %d: %d of %d are here already", n, c.credits, c.depth)
@@ -136,7 +139,7 @@ func (c *Credits) Returned(n uint8) error {
 	return nil
 }
 
-// Took counts a received message. It returns a *Failure if the peer had no credit for the message.
+// Took counts a received message of type t. It returns a *Failure if the peer had no credit for the message.
 func (c *Credits) Took(t Type) error {
 	if !t.Credit(c.version) {
 		return nil
@@ -148,13 +151,13 @@ func (c *Credits) Took(t Type) error {
 	return nil
 }
 
-// Owe counts a reposted buffer of a message that had consumed a credit.
+// Owe counts a credit that is now owed to the peer: the receive buffer of a message that used a credit has been
+// posted again.
 func (c *Credits) Owe() { c.outstanding++ }
 
-// NoopDue reports whether to send a NOOP. The caller asks only if it can send nothing else: the
-// queue of messages without credits is empty, and the other one is empty or waits for credits. idle
-// means that nothing was sent for so long that a NOOP must show the peer that we are alive (o2iblnd
-// 9.5).
+// NoopDue reports whether a NOOP must be sent now, because enough credits are owed to the peer or idle is set.
+// idle means that nothing was sent for so long that a NOOP must show the peer that this node is alive (o2iblnd
+// 9.5). The caller asks only if it can send no other message.
 func (c *Credits) NoopDue(idle bool) bool {
 	if c.outstanding < c.high && !idle {
 		return false
@@ -162,7 +165,8 @@ func (c *Credits) NoopDue(idle bool) bool {
 	return c.MayPost() && c.MaySend(Noop) && c.noops < c.maxNoops()
 }
 
-// maxNoops returns the maximum number of NOOPs in progress. In V1 the credits limit them.
+// maxNoops returns the maximum number of NOOPs that are posted and have not completed. In V1 only the credits
+// limit them.
 func (c *Credits) maxNoops() int {
 	if c.version == V1 {
 		return c.depth

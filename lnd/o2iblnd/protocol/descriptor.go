@@ -8,25 +8,25 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Cookie identifies a request of its sender. For the receiver it is 8 opaque bytes, which it sends
-// back unchanged. It is always encoded as a little-endian number, whatever the byte order of the
-// message, so that the bytes stay the same (o2iblnd 4, 5.9).
+// Cookie identifies a request to the side that has sent it. The other side does not interpret it and sends it
+// back unchanged. It is always encoded as a little-endian number, whatever the byte order of the message, so
+// that the bytes stay the same (o2iblnd 4, 5.9).
 type Cookie uint64
 
-// Descriptor describes the memory of the sink of an RDMA (o2iblnd 5.5).
+// Descriptor describes the sink of a transfer: memory that the peer may write into by RDMA (o2iblnd 5.5).
 //
 //	 0          4          8 + 12i        12 + 12i
 //	+----------+----------+--------------+------------------+
 //	| key      | nfrags   | frag[i].nob  | frag[i].addr (8) |
 //	+----------+----------+--------------+------------------+
 type Descriptor struct {
-	// Key is the rkey of all fragments.
+	// Key is the rkey, which is the same for all fragments.
 	Key uint32
-	// Fragments are 1 to MaxFragments pieces, which are filled in order.
+	// Fragments are 1 to MaxFragments pieces of memory, which the peer fills in order.
 	Fragments []Fragment
 }
 
-// Fragment is a piece of a sink. Only its owner can interpret the address.
+// Fragment is a piece of the sink. Addr is an address on the device of the side that owns the memory.
 type Fragment struct {
 	Addr   uint64
 	Length uint32
@@ -40,9 +40,9 @@ func (d *Descriptor) Length() (sum int) {
 	return sum
 }
 
-// Sure returns how many of the n bytes that a GET_DONE reports are certainly there. These are all
-// of them if they fill the sink, and otherwise those of the full fragments. A kernel may have
-// dropped the end (o2iblnd 18, row 1).
+// Sure returns how many of n bytes are certainly in d, the sink of a GET, after a GET_DONE has reported n
+// bytes. If n fills the whole sink, all of them are. Otherwise only the fragments that are filled completely
+// are certain, because a kernel may have left out the rest (o2iblnd 18, row 1).
 func (d *Descriptor) Sure(n int) int {
 	if n >= d.Length() {
 		return n
@@ -58,7 +58,7 @@ func (d *Descriptor) Sure(n int) int {
 	return full
 }
 
-// copyFrom makes d a copy of o that uses d's memory.
+// copyFrom makes d a copy of o. It reuses the memory of d.Fragments.
 func (d *Descriptor) copyFrom(o *Descriptor) {
 	d.Key = o.Key
 	d.Fragments = append(d.Fragments[:0], o.Fragments...)
@@ -70,8 +70,8 @@ var (
 	errTotal         = fmt.Errorf("not 1 to %d bytes in all", lnet.MTU)
 )
 
-// sendable returns an error if d must not be sent to a peer that writes the given number of
-// fragments. No peer is sent more than MaxOffered (o2iblnd 18, row 4).
+// sendable returns an error if d must not be sent to a peer. fragments is the number of fragments that the peer
+// can write. No more than MaxOffered are sent in any case (o2iblnd 18, row 4).
 func (d *Descriptor) sendable(fragments int) error {
 	if n := len(d.Fragments); n < 1 || n > min(fragments, MaxOffered) {
 		return &lnet.FieldError{What: "descriptor", Field: "nfrags", Value: n, Err: errManyFragments}
@@ -92,8 +92,8 @@ func (d *Descriptor) append(b []byte, order binary.AppendByteOrder) []byte {
 	return b
 }
 
-// decode reads a descriptor, all of whose fragments must be within b. It reuses the memory of
-// d.Fragments.
+// decode decodes a descriptor at the beginning of b. It returns an error if b does not contain all of its
+// fragments. It reuses the memory of d.Fragments.
 func (d *Descriptor) decode(b []byte, order binary.ByteOrder) error {
 	d.Key = order.Uint32(b)
 	n := order.Uint32(b[4:])

@@ -23,8 +23,8 @@ const (
 	NetworkTimeout Health = 10
 )
 
-// Failure is why a message failed, or why a connection ended or was not established. errors.Is
-// finds its Errno, and Err.
+// Failure is why a message failed, or why a connection ended or was not established. errors.Is finds both Errno
+// and Err.
 type Failure struct {
 	Health Health
 	Errno  syscall.Errno
@@ -48,8 +48,8 @@ func (f *Failure) Unwrap() []error {
 	return []error{f.Errno, f.Err}
 }
 
-// failureOf converts an error about a received message. A *Failure is returned as it is; any other
-// error means that the peer has violated the protocol.
+// failureOf returns the failure for an error in a received message. If err contains a *Failure, this is the
+// result. Any other error means that the peer has violated the protocol.
 func failureOf(err error) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -63,7 +63,7 @@ func broken(format string, args ...any) *Failure {
 	return &Failure{Health: RemoteError, Errno: syscall.EPROTO, Err: fmt.Errorf(format, args...)}
 }
 
-// Unconnected returns the failure of an attempt to connect (o2iblnd 3.2, 13.3).
+// Unconnected returns the failure of an attempt to connect that ended with errno and err (o2iblnd 3.2, 13.3).
 func Unconnected(errno syscall.Errno, err error) *Failure {
 	f := &Failure{Health: LocalDropped, Errno: errno, Err: err}
 	switch errno {
@@ -75,10 +75,10 @@ func Unconnected(errno syscall.Errno, err error) *Failure {
 	return f
 }
 
-// CMEvent is an event of the connection manager that ends an attempt.
+// CMEvent is an event of the CM (connection manager) that ends an attempt to connect.
 type CMEvent uint8
 
-// The events, named as in librdmacm (o2iblnd 12.6). CMTimeout is not an event: it means that no
+// The events, named as in librdmacm (o2iblnd 12.6). Only CMTimeout is not an event of the CM: it means that no
 // event came within ConnectTimeout.
 const (
 	CMAddrError CMEvent = iota
@@ -94,7 +94,7 @@ func (e CMEvent) String() string {
 	return [...]string{"ADDR_ERROR", "ROUTE_ERROR", "UNREACHABLE", "CONNECT_ERROR", "DISCONNECTED", "no answer"}[e]
 }
 
-// Error makes a CMEvent the cause of the attempt's Failure.
+// Error implements error, so that the event can be the cause (Err) of a Failure.
 func (e CMEvent) Error() string { return e.String() }
 
 // Failure returns the failure of the attempt that the event ends.

@@ -7,34 +7,34 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Self is one of our NIs.
+// Self describes one of this node's NIs to the protocol.
 type Self struct {
 	NID lnet.NID
-	// Stamp is its incarnation. It is neither 0 nor all ones, and differs each time the NI starts
-	// (o2iblnd 2.2).
+	// Stamp is the NI's incarnation. It is neither 0 nor all ones, and differs each time the NI starts (o2iblnd
+	// 2.2).
 	Stamp uint64
-	// Depth and Fragments are the maximums that it accepts.
+	// Depth and Fragments are the largest queue depth and number of fragments that the NI accepts.
 	Depth, Fragments int
-	// Down is set if the NI does not accept callers yet.
+	// Down is set if the NI does not accept connections yet.
 	Down bool
 }
 
-// limits returns the limits that a reject by s contains.
+// limits returns the limits of the NI, which its rejects contain.
 func (s *Self) limits() Params {
 	return Params{Depth: uint16(s.Depth), Fragments: uint16(s.Fragments), Size: MaxMessage}
 }
 
-// Listener checks requests that arrive at an interface. All NIs on the interface share it.
+// Listener checks the connection requests that arrive at one address. NIs are all NIs with this address.
 type Listener struct {
 	NIs []Self
 	// Privileged requires callers to use ports below 1024.
 	Privileged bool
-	// V1 is set if that version is supported too.
+	// V1 is set if version 1 of the protocol is accepted too.
 	V1    bool
 	Check Checking
 }
 
-// ErrRejected is the error for a caller that was rejected.
+// ErrRejected is the error of a caller that was rejected.
 var ErrRejected = errors.New("rejected")
 
 var (
@@ -51,10 +51,13 @@ var (
 
 const privilegedPorts = 1024
 
-// Judge decodes the private data of a caller into m and checks it, in the order that determines the
-// reason (o2iblnd 3.6 rows 1 to 10). port is the port of the caller. Judge returns the requested
-// NI, as an index in NIs. If the request is invalid, it returns an error and the reject to send. It
-// does not check resources and what is known of the peer: see NoRoom and Peering.Accept.
+// Judge decodes the private data of a connection request into m and checks it. The order of the checks
+// determines the reason of a reject (o2iblnd 3.6 rows 1 to 10). port is the source port of the caller. If the
+// request is valid, Judge returns the requested NI, as an index in NIs. Otherwise it returns an error, and in r
+// the reject to send.
+//
+// Judge does not check whether there are resources (NoRoom), nor what this node knows of the peer
+// (Peering.Accept).
 func (l *Listener) Judge(port uint16, data []byte, m *Message) (ni int, r Reject, err error) {
 	r = Reject{Version: V2, Why: Fatal, Limits: Params{Size: MaxMessage}}
 	if l.Privileged && port >= privilegedPorts {
@@ -91,13 +94,14 @@ func (l *Listener) Judge(port uint16, data []byte, m *Message) (ni int, r Reject
 // (o2iblnd 2.2, 6).
 const unknownV1 = ^uint64(0)
 
-// knows reports whether our incarnation in a caller's request is correct or unknown to the caller.
+// knows reports whether the request contains this node's incarnation, stamp, or says that the caller does not
+// know it.
 func knows(m *Message, stamp uint64) bool {
 	return m.DstStamp == 0 || m.DstStamp == stamp || m.Version == V1 && m.DstStamp == unknownV1
 }
 
-// find returns the NI with the given NID. If no NI has it, find returns -1 and the reason for a
-// reject.
+// find returns the index of the NI with the given NID. If there is no such NI, it returns -1 and the reason for
+// the reject.
 func (l *Listener) find(nid lnet.NID) (ni int, why Reason) {
 	why = Fatal
 	if len(l.NIs) == 0 {
@@ -114,7 +118,8 @@ func (l *Listener) find(nid lnet.NID) (ni int, why Reason) {
 	return -1, why
 }
 
-// params checks the parameters that a caller offers.
+// params checks the parameters that the request m offers. It returns an error and the reason for the reject if
+// self cannot accept them.
 func (l *Listener) params(self *Self, m *Message) (Reason, error) {
 	depth, tooDeep, tooMany := self.Depth, TooDeep, TooManyFrag
 	if m.Version == V1 {
@@ -136,17 +141,17 @@ func (l *Listener) params(self *Self, m *Message) (Reason, error) {
 	return 0, nil
 }
 
-// NoRoom returns the reject for a caller that Judge has accepted, but for which there are no
-// resources (o2iblnd 3.6 row 11).
+// NoRoom returns the reject for a request that is valid, but for which this node has no resources (o2iblnd 3.6
+// row 11).
 func (s *Self) NoRoom(m *Message) Reject { return s.reject(m, NoResources) }
 
 func (s *Self) reject(m *Message, why Reason) Reject {
 	return Reject{Version: m.Version, Why: why, Stamp: s.Stamp, Limits: s.limits()}
 }
 
-// Agree stores the CONNACK for a caller in ack, and returns the session that begins. depth is the
-// queue depth that the device supports. At most the depth that the caller has requested is used
-// (o2iblnd 3.6).
+// Agree stores in ack the CONNACK that accepts the request m, and returns the parameters of the connection.
+// depth is the queue depth that the device supports; the connection uses it, but at most the depth that the
+// caller has requested (o2iblnd 3.6).
 func (s *Self) Agree(m *Message, depth int, ack *Message) Session {
 	depth = min(depth, int(m.Params.Depth))
 	*ack = Message{

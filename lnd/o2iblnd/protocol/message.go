@@ -12,8 +12,8 @@ import (
 // Magic is the first field of messages and rejects (o2iblnd 4).
 const Magic = 0x0be91b91
 
-// Message is a message of any type. Fields that its type does not use are not encoded, and are zero
-// after decoding (Fragments keeps its memory).
+// Message is a message of any type. Fields that its type does not use are not encoded. After decoding they are
+// zero, except that Sink.Fragments keeps its memory.
 //
 // The header (o2iblnd 4), in the sender's byte order. NIDs are nid4 (lnet-wire 2.2):
 //
@@ -26,7 +26,7 @@ const Magic = 0x0be91b91
 //	| 32 dstnid                      | 40 dststamp                    |
 //	+--------------------------------+--------------------------------+
 //
-// The bodies behind it, by type (o2iblnd 5); an LNet header has 72 bytes, always
+// The header is followed by a body, by type (o2iblnd 5). An LNet header has 72 bytes and is always
 // little-endian:
 //
 //	          48               56           64           120        128
@@ -48,20 +48,20 @@ type Message struct {
 
 	Params Params      // CONNREQ, CONNACK
 	LNet   lnet.Header // IMMEDIATE, PUT_REQ, GET_REQ
-	// Cookie is the cookie of the request. In a PUT_ACK it is src_cookie.
+	// Cookie is the cookie of the request, in the request and in answers to it. In a PUT_ACK it is src_cookie.
 	Cookie Cookie
 	// SinkCookie is dst_cookie of a PUT_ACK.
 	SinkCookie Cookie
 	Status     int32      // PUT_NAK, PUT_DONE, GET_DONE
 	Sink       Descriptor // PUT_ACK, GET_REQ
-	// Payload is the rest of an IMMEDIATE, a part of the decoded bytes. Its length may differ from
-	// LNet.PayloadLength: see Content.
+	// Payload contains all bytes after the header of an IMMEDIATE. It refers to the decoded bytes. Its length
+	// may differ from LNet.PayloadLength: see Content.
 	Payload []byte
 }
 
-// Params are the parameters on which both sides agree (o2iblnd 5.1).
+// Params are the parameters that both sides agree on when they connect (o2iblnd 5.1).
 type Params struct {
-	// Depth is the number of credits of each direction.
+	// Depth is the queue depth: the number of credits that each side has.
 	Depth uint16
 	// Fragments is the maximum number of RDMA WRITEs of one transfer.
 	Fragments uint16
@@ -83,9 +83,9 @@ var (
 	errNotContent = errors.New("more than has come")
 )
 
-// Append appends m, without payload and checksum. To send an IMMEDIATE, the caller then appends
-// LNet.PayloadLength bytes, and may Seal the whole. Append allocates nothing if b has room for
-// MaxMessage bytes. On an error, a *lnet.FieldError, it returns b unchanged.
+// Append appends m without its payload and checksum. To send an IMMEDIATE, the caller then appends
+// LNet.PayloadLength bytes. It may call Seal for the whole message. Append allocates nothing if b has room for
+// MaxMessage bytes. If m cannot be encoded, Append returns b unchanged and a *lnet.FieldError.
 func (m *Message) Append(b []byte, order binary.AppendByteOrder) ([]byte, error) {
 	at := len(b)
 	b, err := m.append(b, order)
@@ -100,7 +100,7 @@ func (m *Message) Append(b []byte, order binary.AppendByteOrder) ([]byte, error)
 	return b, nil
 }
 
-// putOrder returns the same byte order as a binary.ByteOrder.
+// putOrder returns order as a binary.ByteOrder.
 func putOrder(order binary.AppendByteOrder) binary.ByteOrder {
 	if order == binary.AppendByteOrder(binary.BigEndian) {
 		return binary.BigEndian
@@ -160,7 +160,7 @@ func (m *Message) append(b []byte, order binary.AppendByteOrder) ([]byte, error)
 	return b, nil
 }
 
-// check returns an error if d cannot be encoded.
+// check returns an error if d has too few or too many fragments to be encoded.
 func (d *Descriptor) check() error {
 	if n := len(d.Fragments); n < 1 || n > MaxFragments {
 		return &lnet.FieldError{What: "descriptor", Field: "nfrags", Value: n, Err: errFragments}
@@ -180,13 +180,14 @@ func (p *Params) append(b []byte, order binary.AppendByteOrder) []byte {
 	return order.AppendUint32(b, p.Size)
 }
 
-// Decode decodes a received message and checks it in the order of the rules (o2iblnd 4). It ignores
-// bytes after the message. It returns the sender's byte order. An error must end the connection. It
-// is a *lnet.TruncatedError, a *lnet.MagicError, a *lnet.VersionError or a *lnet.FieldError. The
-// contents of m are then undefined, except for Version.
+// Decode decodes a received message into m and checks it in the order of the rules (o2iblnd 4). It returns the
+// sender's byte order. It ignores bytes after the end of the message.
 //
-// Decode allocates memory only if there are more Fragments than m has ever had. It keeps no
-// reference to b except in Payload.
+// An error must end the connection. It is a *lnet.TruncatedError, a *lnet.MagicError, a *lnet.VersionError or a
+// *lnet.FieldError. The contents of m are then undefined, except for Version.
+//
+// Decode allocates memory only if the message has more fragments than any that m has decoded before. It keeps
+// no reference to b except in Payload.
 func (m *Message) Decode(b []byte, c Checking) (binary.ByteOrder, error) {
 	order, err := m.peek(b)
 	if err != nil {
@@ -219,7 +220,7 @@ func (m *Message) Decode(b []byte, c Checking) (binary.ByteOrder, error) {
 	return order, nil
 }
 
-// peek decodes the magic and the version.
+// peek decodes the version, and returns the byte order that the magic shows.
 func (m *Message) peek(b []byte) (binary.ByteOrder, error) {
 	if len(b) < 6 {
 		return nil, &lnet.TruncatedError{What: "message", Need: 6, Have: len(b)}
@@ -257,7 +258,7 @@ func (m *Message) decodeHeader(b []byte, order binary.ByteOrder) error {
 	return nil
 }
 
-// clear resets the body of the previous message.
+// clear clears the fields that the body of the previous message has set.
 func (m *Message) clear() {
 	m.Params, m.LNet = Params{}, lnet.Header{}
 	m.Cookie, m.SinkCookie, m.Status = 0, 0, 0
@@ -265,7 +266,7 @@ func (m *Message) clear() {
 	m.Payload = nil
 }
 
-// decodeBody decodes the body of a message of nob bytes, which is in b.
+// decodeBody decodes the body of a message. b begins with the message, which has nob bytes.
 func (m *Message) decodeBody(b []byte, nob int, order binary.ByteOrder) error {
 	body := b[headerSize:nob]
 	switch m.Type {
@@ -306,9 +307,8 @@ func (m *Message) decodeRequest(body []byte) error {
 
 func cookie(b []byte) Cookie { return Cookie(binary.LittleEndian.Uint64(b)) }
 
-// Content returns the payload of an IMMEDIATE. It returns a *lnet.FieldError if the header
-// announces more bytes than were received. Then the message is dropped, but the connection stays
-// (o2iblnd 5.3).
+// Content returns the payload of an IMMEDIATE. It returns a *lnet.FieldError if the LNet header announces more
+// bytes than were received. In this case the message must be dropped, but the connection stays (o2iblnd 5.3).
 func (m *Message) Content() ([]byte, error) {
 	if uint64(m.LNet.PayloadLength) > uint64(len(m.Payload)) {
 		return nil, m.fieldError("payload_length", m.LNet.PayloadLength, errNotContent)
@@ -316,12 +316,12 @@ func (m *Message) Content() ([]byte, error) {
 	return m.Payload[:m.LNet.PayloadLength], nil
 }
 
-// fieldError is a separate function to keep its callers small.
+// fieldError returns a *lnet.FieldError of a message. It is a separate function to keep its callers small.
 func (m *Message) fieldError(field string, value any, err error) error {
 	return &lnet.FieldError{What: "message", Field: field, Value: value, Err: err}
 }
 
-// inHex prints a number in hexadecimal in an error.
+// inHex is a number that errors show in hexadecimal.
 type inHex uint64
 
 func (v inHex) String() string { return fmt.Sprintf("%#x", uint64(v)) }

@@ -9,29 +9,31 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Peering is what one side remembers of a peer between attempts to connect, by either side (o2iblnd
-// 6, 12.3, 12.4). The zero value remembers nothing.
+// Peering is what a node remembers of a peer between connections and attempts to connect, of either side
+// (o2iblnd 6, 12.3, 12.4). The zero value means that the peer is unknown.
 type Peering struct {
-	// Version and Stamp are those of the last contact. They are 0 before the first one.
+	// Version and Stamp are the peer's version and incarnation at the last contact. They are 0 before the first
+	// contact.
 	Version Version
 	Stamp   uint64
-	// V1 is set if that version is used with a peer that supports no other.
+	// V1 is set if version 1 may be used with a peer that supports no other.
 	V1 bool
-	// Maximums that the peer accepts; 0: the same as ours.
+	// Maximums that the peer has announced in a reject; 0 if it has announced none.
 	depth, fragments int
 
-	redials int // in a row
+	redials int // number of redials since the last connection or failure
 }
 
 var errOther = errors.New("not the one of this connection")
 
-// Accept decides on a caller that Listener.Judge has accepted, and records it (o2iblnd 3.6 rows 12
-// and 13, 12.3). connected means that there are connections with the peer, or attempts to connect.
-// If ok is false, the caller is answered with the reject r, and all of these connections must be
-// closed, because they belong to another life or version.
+// Accept decides on a connection request m that Listener.Judge has accepted, and records the caller's version
+// and incarnation (o2iblnd 3.6 rows 12 and 13, 12.3). connected means that connections to the peer, or attempts
+// to make one, exist. If these belong to another incarnation or version than m, Accept returns ok false. The
+// caller of Accept must then answer with the reject r and close all of these connections.
 //
-// Accept never rejects because of a race. Both connections are useful, and between versions that
-// order NIDs differently such rejects would repeat for a long time (o2iblnd 12.2, 18 row 11).
+// Accept never rejects because both sides are connecting at the same time (a race). Both connections are
+// useful. Between versions that order NIDs differently, such rejects would repeat for a long time (o2iblnd
+// 12.2, 18 row 11).
 func (p *Peering) Accept(m *Message, self *Self, connected bool) (r Reject, ok bool) {
 	known := p.Version != 0 && p.Stamp != 0
 	other := known && (p.Version != m.Version || p.Stamp != m.SrcStamp)
@@ -42,7 +44,7 @@ func (p *Peering) Accept(m *Message, self *Self, connected bool) (r Reject, ok b
 	return Reject{}, true
 }
 
-// Request stores the next CONNREQ to a peer in m.
+// Request stores the next CONNREQ to the peer with the NID to in m.
 func (p *Peering) Request(self *Self, to lnet.NID, m *Message) {
 	v := V2
 	if p.Version == V1 && p.V1 {
@@ -64,8 +66,9 @@ func (p *Peering) Request(self *Self, to lnet.NID, m *Message) {
 	}
 }
 
-// Connected checks the CONNACK m that answers a request (o2iblnd 3.7). On an error the connection,
-// which is already established, must be closed.
+// Connected checks the CONNACK m that answers request, and records the peer's version and incarnation (o2iblnd
+// 3.7). It returns the parameters of the connection. After an error the connection, which is already
+// established, must be closed.
 func (p *Peering) Connected(request, m *Message) (Session, error) {
 	if err := answers(request, m); err != nil {
 		return Session{}, &Failure{Health: LocalError, Errno: syscall.ECONNABORTED, Err: err}
@@ -78,6 +81,7 @@ func (p *Peering) Connected(request, m *Message) (Session, error) {
 	}, nil
 }
 
+// answers returns an error if m is not a valid answer to request.
 func answers(request, m *Message) error {
 	switch offer, got := &request.Params, &m.Params; {
 	case m.Type != ConnAck:
@@ -104,26 +108,29 @@ func answers(request, m *Message) error {
 	return nil
 }
 
-// Rejection describes how an attempt was rejected.
+// Rejection describes how an attempt of this node to connect was rejected.
 type Rejection struct {
 	// Request is the rejected request.
 	Request *Message
-	// Status is the status of the CM, and Data the private data of the reject.
+	// Status is the status that the CM reports, and Data the private data of the reject.
 	Status int
 	Data   []byte
-	// Waiting is set if messages wait for the peer, and Calling if the peer is connecting to us.
+	// Waiting is set if messages wait for a connection to the peer, and Calling if the peer is connecting to
+	// this node.
 	Waiting, Calling bool
 }
 
-// Decision is what to do after a rejected attempt.
+// Decision is what to do after an attempt to connect was rejected.
 type Decision struct {
-	// Redial asks for another attempt at the time At. Make none if there is a connection by then.
+	// Redial asks for another attempt at the time At. The attempt is not needed if the peer has a connection by
+	// then.
 	Redial bool
 	At     time.Time
-	// Failure is set, without Redial, if the messages that wait for the peer have failed. It is nil
-	// if no messages wait, or if they wait for the connection that the peer opens.
+	// Failure is set, without Redial, if no other attempt is to be made; messages that wait for the peer fail
+	// with it. If neither Failure nor Redial is set, no messages wait, or they wait for a connection that the
+	// peer is opening.
 	Failure *Failure
-	// Why is the reason of the reject, or 0 if the reject has no reason.
+	// Why is the reason that the reject contains, or 0 if it contains none.
 	Why Reason
 }
 
@@ -134,19 +141,18 @@ const (
 	cmConsumer   = 28
 )
 
-// racePause is how long to wait, after a lost race, for the connection that the peer opens (o2iblnd
-// 12.2).
+// racePause is the pause before another attempt after RaceLost. The connection that the peer is opening usually
+// makes that attempt unnecessary (o2iblnd 12.2).
 const racePause = time.Second
 
-// The first maxRedials redials in a row follow at once, the next ones after redialPause (o2iblnd
-// 12.4).
+// The first maxRedials redials in a row follow without a pause, later ones after redialPause (o2iblnd 12.4).
 const (
 	maxRedials  = 10
 	redialPause = time.Second
 )
 
-// Rejected decides what to do after a rejected attempt (o2iblnd 6, 12.4), and records what the
-// reject says about the peer.
+// Rejected decides what to do after an attempt to connect was rejected (o2iblnd 6, 12.4). It records what the
+// reject says about the peer, so that the next Request takes it into account.
 func (p *Peering) Rejected(now time.Time, r Rejection) Decision {
 	switch r.Status {
 	case cmConsumer:
@@ -172,6 +178,7 @@ func (p *Peering) Rejected(now time.Time, r Rejection) Decision {
 	return d
 }
 
+// rejected is the part of Rejected for a reject from the peer's driver, with the reason why.
 func (p *Peering) rejected(now time.Time, r *Rejection, reject *Reject, why Reason) Decision {
 	offer := &r.Request.Params
 	switch limits := &reject.Limits; why {
@@ -198,7 +205,8 @@ func (p *Peering) rejected(now time.Time, r *Rejection, reject *Reject, why Reas
 	return p.redial(now, r, why, changed)
 }
 
-// redial asks for another attempt if messages wait for it, or if the peer's version has changed.
+// redial asks for another attempt, if messages wait for a connection or changed is set: the reject asks for
+// another version. It asks for none if the peer is connecting to this node.
 func (p *Peering) redial(now time.Time, r *Rejection, why Reason, changed bool) Decision {
 	d := Decision{At: now, Why: why}
 	if r.Calling || !r.Waiting && !changed {
@@ -215,12 +223,12 @@ func (p *Peering) redial(now time.Time, r *Rejection, why Reason, changed bool) 
 	return d
 }
 
-// refused ends a series of attempts.
+// refused ends a series of attempts with a failure.
 func (p *Peering) refused(errno syscall.Errno, err error) Decision {
 	p.Failed()
 	return Decision{Failure: Unconnected(errno, err)}
 }
 
-// Failed ends a series of attempts without a connection. The next attempt starts a new series and
-// offers our own maximums.
+// Failed records that a series of attempts has ended without a connection. The next attempt begins a new series
+// and offers this node's maximums again.
 func (p *Peering) Failed() { p.redials, p.depth, p.fragments = 0, 0, 0 }

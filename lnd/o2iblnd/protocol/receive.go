@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Received handles the message in a receive buffer. The buffer belongs to the connection until its
-// number is in Batch.Receives.
+// Received processes a message that has arrived in a receive buffer; data is the received part of the buffer.
+// The connection uses the buffer until its number is in Batch.Receives.
 func (c *Conn) Received(now time.Time, buffer int, data []byte, b *Batch) {
 	switch c.state {
 	case ActiveConnect, PassiveWait:
@@ -25,7 +25,7 @@ func (c *Conn) Received(now time.Time, buffer int, data []byte, b *Batch) {
 	c.pump(now, b)
 }
 
-// receive handles one message (o2iblnd 9.4). A failure ends the connection.
+// receive processes one message (o2iblnd 9.4). If it returns a failure, the connection must end.
 func (c *Conn) receive(now time.Time, buffer int, data []byte, b *Batch) *Failure {
 	m := &c.in
 	if _, err := m.Decode(data, c.o.Check); err != nil {
@@ -61,8 +61,8 @@ func (c *Conn) receive(now time.Time, buffer int, data []byte, b *Batch) *Failur
 	return nil
 }
 
-// arriveImmediate passes a message to LNet. If it is shorter than its header says, it is dropped
-// and the connection stays (o2iblnd 5.3).
+// arriveImmediate passes an IMMEDIATE to LNet. If the message is shorter than its LNet header says, it is
+// dropped, and the connection stays (o2iblnd 5.3).
 func (c *Conn) arriveImmediate(buffer int, m *Message, b *Batch) {
 	payload, err := m.Content()
 	if err != nil {
@@ -77,6 +77,7 @@ func (c *Conn) arriveImmediate(buffer int, m *Message, b *Batch) {
 
 var errForward = errors.New("a GET_REQ cannot be forwarded")
 
+// arriveRequest passes a PUT_REQ or GET_REQ to LNet.
 func (c *Conn) arriveRequest(buffer int, m *Message, b *Batch) *Failure {
 	if m.Type == GetReq && m.LNet.Dest != c.session.Self {
 		err := m.fieldError("dest_nid", m.LNet.Dest, errForward)
@@ -91,7 +92,7 @@ func (c *Conn) arriveRequest(buffer int, m *Message, b *Batch) *Failure {
 	return nil
 }
 
-// newRx returns a released Rx, or a new one.
+// newRx returns a record for an arrival in a receive buffer. It reuses released records.
 func (c *Conn) newRx(buffer int, m *Message) *Rx {
 	if len(c.free) == 0 {
 		rx := &Rx{}
@@ -105,8 +106,8 @@ func (c *Conn) newRx(buffer int, m *Message) *Rx {
 	return rx
 }
 
-// Release returns an arrival from Batch.Placed to the connection, after the caller has carried out
-// the batch.
+// Release makes the record of an arrival available to later arrivals. The caller calls it for each arrival in
+// Batch.Placed, after it has executed the batch.
 func (c *Conn) Release(rx *Rx) {
 	if rx.state != rxPlaced {
 		return
@@ -116,20 +117,21 @@ func (c *Conn) Release(rx *Rx) {
 	c.free = append(c.free, rx)
 }
 
-// repost posts the receive buffer of a request again.
+// repost posts the receive buffer of an arrival again.
 func (c *Conn) repost(rx *Rx, b *Batch) {
 	b.Receives = append(b.Receives, rx.buffer)
 	rx.buffer = -1
 	rx.Payload = nil
 }
 
-// unanswered returns the failure for an answer without a request.
+// unanswered returns the failure for an answer m to which no request of this node belongs. It ends the
+// connection.
 func unanswered(m *Message) *Failure {
 	return broken("%v: cookie %v: nothing waits for it", m.Type, inHex(m.Cookie))
 }
 
-// putAck starts to write as many bytes as the sink has room for, followed by a PUT_DONE (o2iblnd
-// 10.2 step 4b).
+// putAck processes the answer to a PUT_REQ. It queues RDMA WRITEs for as many bytes as the sink has room for,
+// and a PUT_DONE (o2iblnd 10.2 step 4b).
 func (c *Conn) putAck(now time.Time, buffer int, m *Message, b *Batch) *Failure {
 	tx := c.requests.take(m.Cookie, PutReq)
 	if tx == nil {
@@ -150,8 +152,8 @@ func (c *Conn) putAck(now time.Time, buffer int, m *Message, b *Batch) *Failure 
 	return nil
 }
 
-// plan prepares the RDMA of n bytes. It returns n, or a negative status if too many WRITEs would be
-// necessary (o2iblnd 10.2).
+// plan prepares tx for the RDMA of n bytes from source to sink. It returns n. If that would need more WRITEs
+// than the session permits, it returns a negative status for the answer, and tx will fail (o2iblnd 10.2).
 func (c *Conn) plan(tx *Tx, source []Segment, sink *Descriptor, n int) int {
 	tx.zip = newZipper(source, sink, n)
 	if writes := tx.zip.count(c.o.Gather); writes > c.session.Fragments {
@@ -162,7 +164,7 @@ func (c *Conn) plan(tx *Tx, source []Segment, sink *Descriptor, n int) int {
 	return n
 }
 
-// refusal returns the failure that a status reports, or nil if the status reports success.
+// refusal returns the failure that the status of an answer reports, or nil if the status reports success.
 func refusal(m *Message) *Failure {
 	if m.Status >= 0 {
 		return nil
@@ -170,6 +172,7 @@ func refusal(m *Message) *Failure {
 	return &Failure{Health: RemoteError, Errno: syscall.Errno(-m.Status), Err: errors.New(m.Type.String())}
 }
 
+// putNak processes the refusal of a PUT_REQ.
 func (c *Conn) putNak(buffer int, m *Message, b *Batch) *Failure {
 	tx := c.requests.take(m.Cookie, PutReq)
 	if tx == nil {
@@ -183,8 +186,8 @@ func (c *Conn) putNak(buffer int, m *Message, b *Batch) *Failure {
 
 var errShortPut = errors.New("fewer bytes were written than there was room for")
 
-// putDone completes a PUT at the sink. Its buffer is that of the PUT_REQ, whose credit can be
-// returned now (o2iblnd 9.4).
+// putDone completes a PUT at this node, which has received the payload. The message has used the receive buffer
+// that was posted again after the PUT_REQ, so the credit of the PUT_REQ can be returned now (o2iblnd 9.4).
 func (c *Conn) putDone(buffer int, m *Message, b *Batch) *Failure {
 	tx := c.requests.take(m.Cookie, PutAck)
 	if tx == nil {
@@ -200,12 +203,12 @@ func (c *Conn) putDone(buffer int, m *Message, b *Batch) *Failure {
 	return nil
 }
 
-// wholeMark follows a GET_DONE of ours that has fewer bytes than requested. It means that all of
-// these bytes were written, which is not certain with kernels (o2iblnd 18, row 1). Kernels ignore
+// wholeMark is sent after a GET_DONE that reports fewer bytes than were requested. It means that all reported
+// bytes were written, which is not certain if a kernel sends the GET_DONE (o2iblnd 18, row 1). Kernels ignore
 // bytes after the end of a message (o2iblnd 4).
 var wholeMark = []byte{0xa5, 'l', 'n', 'd'}
 
-// getDone completes a GET at the sink (o2iblnd 10.3 step 4).
+// getDone completes a GET of this node, which has received the answer (o2iblnd 10.3 step 4).
 func (c *Conn) getDone(buffer int, data []byte, m *Message, b *Batch) *Failure {
 	tx := c.requests.find(m.Cookie)
 	if tx == nil || tx.form != GetReq {

@@ -7,20 +7,20 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Reason is why a connection was rejected (o2iblnd 6).
+// Reason is why a connection request was rejected (o2iblnd 6).
 type Reason uint8
 
 // The reasons.
 const (
-	RaceLost    Reason = 1 // both sides connect
-	NoResources Reason = 2
-	Fatal       Reason = 3
-	Uncompat    Reason = 4 // use the version of the reject
-	Stale       Reason = 5 // wrong incarnation; the reject has the right one
-	TooManyFrag Reason = 6 // offer fewer fragments
-	TooDeep     Reason = 7 // offer a smaller queue
-	BadService  Reason = 8 // never sent
-	Early       Reason = 9 // the NI is not up yet
+	RaceLost    Reason = 1 // both sides connect at the same time, and the rejecting side continues
+	NoResources Reason = 2 // the rejecting side has too little memory or too few resources of the device
+	Fatal       Reason = 3 // the request is invalid, or the NI does not exist
+	Uncompat    Reason = 4 // the caller may try again with the version of the reject
+	Stale       Reason = 5 // the request has an old incarnation; the reject contains the current one
+	TooManyFrag Reason = 6 // the caller may try again with as many fragments as the reject permits
+	TooDeep     Reason = 7 // the caller may try again with the queue depth of the reject
+	BadService  Reason = 8 // defined, but never sent
+	Early       Reason = 9 // the NI does not accept connections yet
 )
 
 // String returns a name such as "CONN_STALE", as kernels write it.
@@ -33,7 +33,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// Reject is the CM private data of a reject (o2iblnd 6).
+// Reject is the private data of a CM reject (o2iblnd 6).
 //
 //	 0         4         6     7         8                 16            20              24
 //	+---------+---------+-----+---------+-----------------+------+------+---------------+
@@ -42,10 +42,10 @@ func (r Reason) String() string {
 type Reject struct {
 	Version Version
 	Why     Reason
-	// Stamp is the incarnation of the rejecting NI. It is 0 if there is no such NI, or if the
-	// reject has an old form.
+	// Stamp is the incarnation of the rejecting NI. It is 0 if that NI does not exist, or if the reject does
+	// not contain it (DecodeReject).
 	Stamp uint64
-	// Limits are the limits of the rejecting NI. They are zero in the same cases.
+	// Limits are the limits of the rejecting NI. They are zero in the same cases as Stamp.
 	Limits Params
 }
 
@@ -54,10 +54,11 @@ const (
 	rejectShort = 7 // up to the reason
 )
 
-// magicUnified is the magic of a planned protocol for all drivers, which was never introduced.
+// magicUnified is the magic of a protocol that was planned for all drivers and never introduced. Rejects may
+// have it.
 const magicUnified = 0x45726963
 
-// Append appends the 24 bytes of r.
+// Append appends the encoded reject, which has 24 bytes.
 func (r *Reject) Append(b []byte, order binary.AppendByteOrder) []byte {
 	b = order.AppendUint32(b, Magic)
 	b = order.AppendUint16(b, uint16(r.Version))
@@ -66,9 +67,9 @@ func (r *Reject) Append(b []byte, order binary.AppendByteOrder) []byte {
 	return r.Limits.append(b, order)
 }
 
-// DecodeReject decodes the private data of a reject, which may end in zeros. If the reject is
-// short, or its form is older than V2, only the version and the reason are used. The errors are
-// those of Message.Decode. They mean that the peer does not speak the protocol, or that its CM sent
+// DecodeReject decodes the private data of a reject, which may be followed by zeros. If the data is short, or
+// its version is older than V2, DecodeReject decodes only the version and the reason. Its errors have the types
+// of those of Message.Decode. An error means that the peer does not speak the protocol, or that its CM has sent
 // the reject (o2iblnd 3.5, 6).
 func DecodeReject(b []byte) (Reject, error) {
 	if len(b) < rejectShort {

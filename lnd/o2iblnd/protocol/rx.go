@@ -2,8 +2,8 @@ package protocol
 
 import "github.com/lnetd/lnetd/lnet"
 
-// Rx is a message that has arrived for LNet. It belongs to the connection. The caller uses it from
-// Batch.Arrivals until it is in Batch.Placed, and then calls Release.
+// Rx is a message that has arrived for LNet. It belongs to the connection. The caller may use it from when it
+// is in Batch.Arrivals until it has been in Batch.Placed. It then calls Conn.Release.
 type Rx struct {
 	// Owner is for use by the caller.
 	Owner any
@@ -14,20 +14,20 @@ type Rx struct {
 	// Consumed is called.
 	Payload []byte
 
-	buffer int // -1: reposted
+	buffer int // number of the receive buffer; -1 after it has been posted again
 	state  rxState
-	cookie Cookie
-	sink   Descriptor // of a GET
-	answer Tx
+	cookie Cookie     // the peer's cookie, for a PUT_REQ or GET_REQ
+	sink   Descriptor // where the peer wants the answer, for a GET_REQ
+	answer Tx         // the answer to a PUT_REQ or GET_REQ
 }
 
 type rxState uint8
 
 const (
 	rxFree     rxState = iota
-	rxArrived          // passed to LNet
-	rxAnswered         // PUT_ACK, PUT_NAK or GET_DONE is being sent, or PUT_DONE is awaited
-	rxPlaced           // Release must be called
+	rxArrived          // passed to LNet, which has not answered yet
+	rxAnswered         // PUT_ACK, PUT_NAK or GET_DONE is being sent, or this node waits for the PUT_DONE
+	rxPlaced           // in Batch.Placed; the caller has to call Release
 )
 
 // RDMA reports whether the payload is transferred by RDMA.

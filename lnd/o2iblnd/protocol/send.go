@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// pump posts as many messages as possible (o2iblnd 9.3), and then a NOOP if one is due.
+// pump posts queued messages until credits, the number of SENDs or the send queue limit this (o2iblnd 9.3).
+// Then it posts a NOOP if one is due.
 func (c *Conn) pump(now time.Time, b *Batch) {
 	if c.state != Established {
 		return
@@ -38,13 +39,14 @@ func (c *Conn) pump(now time.Time, b *Batch) {
 	}
 }
 
+// noop posts a NOOP.
 func (c *Conn) noop(now time.Time, b *Batch) {
 	c.out.Type = Noop
 	c.send(now, slot{form: Noop, count: 1}, Send{}, b)
 }
 
-// post posts the first message of a queue. It returns false if the send queue has no room for it.
-// The next completion makes room.
+// post posts the first message of a queue with its RDMA WRITEs. It returns false if the send queue has too
+// little room. Each completion makes room, so the caller tries again after the next one.
 func (c *Conn) post(now time.Time, q *queue, b *Batch) bool {
 	tx := q.head
 	writes := tx.zip.count(c.o.Gather)
@@ -76,7 +78,7 @@ func (c *Conn) post(now time.Time, q *queue, b *Batch) bool {
 	return true
 }
 
-// message stores the message to send in c.out.
+// message stores the protocol message of tx in c.out.
 func (c *Conn) message(tx *Tx) {
 	m := &c.out
 	m.Type = tx.form
@@ -100,7 +102,7 @@ func (c *Conn) message(tx *Tx) {
 	}
 }
 
-// send posts the message in c.out after the WRITEs of s.
+// send posts the message in c.out after the WRITEs of s. k describes the chain.
 func (c *Conn) send(now time.Time, k slot, s Send, b *Batch) {
 	c.out.Credits = c.credits.Post(k.form)
 	s.from = len(b.heads)
@@ -121,8 +123,8 @@ func (c *Conn) send(now time.Time, k slot, s Send, b *Batch) {
 	c.take(k, s, b)
 }
 
-// take assigns a slot to a chain and posts it. Slots are used in turn, because chains complete in
-// the order in which they were posted.
+// take assigns a free slot to the chain k and adds it to the batch as s. It searches in the order of the
+// numbers, because chains complete in the order in which they were posted.
 func (c *Conn) take(k slot, s Send, b *Batch) {
 	for c.slots[c.oldest].used {
 		c.oldest = (c.oldest + 1) % len(c.slots)
@@ -138,7 +140,7 @@ func (c *Conn) take(k slot, s Send, b *Batch) {
 	b.Sends = append(b.Sends, s)
 }
 
-// Completed reports that a chain has completed without an error.
+// Completed reports that the chain with the given number (Send.Slot) has completed without an error.
 func (c *Conn) Completed(now time.Time, number int, b *Batch) {
 	if number < 0 || number >= len(c.slots) || !c.slots[number].used {
 		return
@@ -159,11 +161,11 @@ func (c *Conn) Completed(now time.Time, number int, b *Batch) {
 	c.pump(now, b)
 }
 
-// Failed reports that a work request has failed: a chain (number is its slot), an unsignalled WRITE
-// or a receive (number is -1). The connection ends (o2iblnd 11). The caller need not report what
-// the queue pair flushes afterwards.
+// Failed reports that a work request has failed with err. number is Send.Slot for a chain, and -1 for an
+// unsignalled WRITE or a receive. Failed ends the connection (o2iblnd 11). The caller need not report the work
+// requests that the queue pair flushes afterwards.
 //
-// Before Establish it does nothing. The receives of a rejected attempt are flushed before the CM
+// Before Establish, Failed does nothing. If an attempt is rejected, its receives are flushed before the CM
 // delivers the reject, and only the reject determines what to do next (o2iblnd 6).
 func (c *Conn) Failed(number int, err error, b *Batch) {
 	if c.state < Established {

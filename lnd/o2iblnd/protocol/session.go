@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Session holds the parameters on which both sides of a connection have agreed.
+// Session contains the parameters on which both sides of a connection have agreed.
 type Session struct {
 	Version              Version
 	Self, Peer           lnet.NID
@@ -16,20 +16,21 @@ type Session struct {
 	Depth, Fragments int
 }
 
-// Same reports whether o belongs to the same life and version of the peer. When a connection is
-// established, connections with the peer for which this is false are closed (o2iblnd 12.3).
+// Same reports whether s and o are of the same version and the same incarnation of the peer. When a connection
+// is established, all others of which this is not true are closed (o2iblnd 12.3).
 func (s *Session) Same(o *Session) bool {
 	return s.Version == o.Version && s.PeerStamp == o.PeerStamp
 }
 
-// NewStamp returns the incarnation of an NI that starts now: microseconds of the wall clock. last
-// is the incarnation of its previous life, or 0 if it is unknown. Clocks may be set back, but a
-// stamp must not be used twice (o2iblnd 2.2).
+// NewStamp returns the incarnation of an NI that starts now. It is the wall clock in microseconds, but at least
+// last+1, since an incarnation must not be used twice and a clock may be set back. last is the incarnation that
+// was used last, or 0 if it is unknown (o2iblnd 2.2).
 func NewStamp(wall time.Time, last uint64) uint64 {
 	return max(uint64(max(wall.UnixMicro(), 1)), last+1)
 }
 
-// belongs returns an error unless the message matches the session exactly (o2iblnd 2.2).
+// belongs returns an error unless the NIDs and incarnations in the message are those of the session (o2iblnd
+// 2.2).
 func (s *Session) belongs(m *Message) error {
 	var field string
 	var value any

@@ -1,15 +1,15 @@
 package protocol
 
-// Spread counts the connections with a peer, and selects the one for the next message (o2iblnd
-// 12.5). The zero value has no connections.
+// Spread counts the connections to a peer and the attempts to open one, and selects the connection for the next
+// message (o2iblnd 12.5). The zero value has no connections.
 type Spread struct {
-	dialling int
-	up       int
-	next     int
+	dialling int // attempts of this node
+	up       int // established connections
+	next     int // next result of Pick
 }
 
-// Want returns the number of attempts to start when a message is to be sent. It is perPeer if there
-// are no connections and no attempts, and 0 otherwise, even if some connections of a set are lost.
+// Want returns the number of attempts to start when a message is to be sent. It is perPeer if there are no
+// connections and no attempts. Otherwise it is 0, even if some of the connections have ended.
 func (s *Spread) Want(perPeer int) int {
 	if s.up > 0 || s.dialling > 0 {
 		return 0
@@ -17,17 +17,17 @@ func (s *Spread) Want(perPeer int) int {
 	return max(perPeer, 1)
 }
 
-// Dialled counts an attempt that has started.
+// Dialled counts an attempt that is to be started.
 func (s *Spread) Dialled() { s.dialling++ }
 
-// Failed counts an attempt that has ended without a connection and is not repeated. It reports
-// whether no connections and attempts are left, so that waiting messages have failed.
+// Failed counts an attempt that has ended without a connection and will not be repeated. It returns true if
+// neither connections nor attempts remain.
 func (s *Spread) Failed() bool {
 	s.dialling--
 	return s.Empty()
 }
 
-// Up counts an established connection. ours means that it results from one of our attempts.
+// Up counts an established connection. ours means that an attempt of this node has led to it.
 func (s *Spread) Up(ours bool) {
 	if ours {
 		s.dialling--
@@ -35,17 +35,17 @@ func (s *Spread) Up(ours bool) {
 	s.up++
 }
 
-// Down counts a connection that has ended. It reports whether no connections and attempts are left.
+// Down counts a connection that has ended. It returns true if neither connections nor attempts remain.
 func (s *Spread) Down() bool {
 	s.up--
 	return s.Empty()
 }
 
-// Empty reports whether there is neither a connection nor an attempt to open one.
+// Empty reports whether there are neither connections nor attempts to open one.
 func (s *Spread) Empty() bool { return s.up == 0 && s.dialling == 0 }
 
-// Pick returns the index of the connection for the next message. It returns each index in turn; the
-// caller determines the order. There must be at least one connection.
+// Pick returns the index of the connection for the next message, from 0 to the number of connections minus 1.
+// Successive calls return all indexes one after the other. There must be at least one connection.
 func (s *Spread) Pick() int {
 	if s.next >= s.up {
 		s.next = 0

@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Tx is a message to send: an LNet message, or the answer to a request. It belongs to the
-// connection from Conn.Immediate, Put or Get until it is in Batch.Done, and to the caller
-// otherwise. It can be reused. The zero value is ready for use.
+// Tx is a message to send: an LNet message, or the answer to a request. It belongs to the connection from the
+// call of Conn.Immediate, Put or Get until it is in Batch.Done, and to the caller otherwise. It can be reused.
+// The zero value is ready to use. A message passes through these steps:
 //
 //	IMMEDIATE  queued, posted, done
 //	PUT        (reserved,) queued, posted, waits for PUT_ACK; queued, RDMA and
@@ -17,32 +17,33 @@ import (
 type Tx struct {
 	// Owner is for use by the caller.
 	Owner any
-	// Urgent makes an IMMEDIATE go before other messages that wait for credits.
+	// Urgent makes the message go before other messages that wait for credits.
 	Urgent bool
 
-	form   Type // to be sent, or sent last
+	form   Type // type of the protocol message that is to be sent next, or was sent last
 	header lnet.Header
-	cookie Cookie // of the request that waits for an answer
-	theirs Cookie // the peer's cookie, for an answer
+	cookie Cookie // this node's cookie, if the message waits for an answer
+	theirs Cookie // the peer's cookie, if the message is an answer
 	status int32
 	source []Segment
 	sink   Descriptor
 	zip    zipper
-	// failure is the result of the message, although the exchange continues.
+	// failure is the result with which the message will complete, although the exchange of protocol messages
+	// still continues.
 	failure *Failure
 
-	active   bool // belongs to the connection
-	waiting  bool // for an answer with its cookie
-	posted   int  // chains that have not completed
-	begun    bool // a part of it was posted
-	parts    bool // a part of its RDMA was posted, and more will follow
+	active   bool // the message belongs to the connection
+	waiting  bool // the message waits for an answer with its cookie
+	posted   int  // chains of the message that have not completed
+	begun    bool // a part of the message was posted
+	parts    bool // a part of the message's RDMA was posted, and more will follow
 	deadline time.Time
-	rx       *Rx // the arrival that it answers
+	rx       *Rx // the arrival that the message answers
 	next     *Tx // next in the queue
 }
 
-// Begun reports, for a message that is done, whether the connection has started to post it. If so,
-// the peer may have received it.
+// Begun reports whether the connection has started to post the message. If so, the peer may have received it.
+// Begun is valid after the message is done.
 func (t *Tx) Begun() bool { return t.begun }
 
 // begin reinitializes t for a new message.
@@ -73,21 +74,20 @@ func (q *queue) pop() *Tx {
 	return t
 }
 
-// requests holds the messages that wait for an answer. Their cookies have this layout (o2iblnd
-// 5.9):
+// requests contains the messages that wait for an answer. Their cookies have this layout (o2iblnd 5.9):
 //
 //	 63         48 47                    16 15       0
 //	+-------------+------------------------+----------+
 //	| connection  | count                  | place    |
 //	+-------------+------------------------+----------+
 type requests struct {
-	connection uint16
-	count      uint32
-	places     []*Tx
-	free       []uint16
+	connection uint16   // Options.Number
+	count      uint32   // number of requests so far
+	places     []*Tx    // messages by the place in their cookie
+	free       []uint16 // unused places
 }
 
-// add assigns to a message a cookie that no other request to the peer has.
+// add adds a message, and assigns a cookie to it that no other request to the peer has.
 func (r *requests) add(t *Tx) {
 	if len(r.free) == 0 {
 		r.free = append(r.free, uint16(len(r.places)))
@@ -101,8 +101,8 @@ func (r *requests) add(t *Tx) {
 	t.waiting = true
 }
 
-// take removes and returns the message of the given form that waits with a cookie. It returns nil
-// if no message does.
+// take removes and returns the message of the given form that waits for an answer with the cookie c. It returns
+// nil if there is no such message.
 func (r *requests) take(c Cookie, form Type) *Tx {
 	t := r.find(c)
 	if t == nil || t.form != form {
@@ -112,6 +112,7 @@ func (r *requests) take(c Cookie, form Type) *Tx {
 	return t
 }
 
+// find returns the message that waits for an answer with the cookie c, or nil.
 func (r *requests) find(c Cookie) *Tx {
 	place := int(c & 0xffff)
 	if place >= len(r.places) || r.places[place] == nil || r.places[place].cookie != c {

@@ -2,21 +2,21 @@ package protocol
 
 import "fmt"
 
-// Type is the type of a message (o2iblnd 4).
+// Type is the type of a protocol message (o2iblnd 4).
 type Type uint8
 
-// The types and their purposes.
+// The types. The source is the side that has the payload of a transfer; the sink is the side that receives it.
 const (
-	ConnReq   Type = 0xc0 // CM private data of a caller
-	ConnAck   Type = 0xc1 // CM private data of the answer
+	ConnReq   Type = 0xc0 // the caller's offer, in the private data of a connection request
+	ConnAck   Type = 0xc1 // the answer, in the private data of the acceptance
 	Noop      Type = 0xd0 // returns credits, shows that the sender is alive
 	Immediate Type = 0xd1 // an LNet message with its payload
-	PutReq    Type = 0xd2 // the source asks for a buffer of the sink
+	PutReq    Type = 0xd2 // a PUT or REPLY without its payload: the source asks for the sink's buffer
 	PutNak    Type = 0xd3 // the sink does not want the payload
-	PutAck    Type = 0xd4 // the sink's buffer
-	PutDone   Type = 0xd5 // the source has written
-	GetReq    Type = 0xd6 // a GET with the sink's buffer
-	GetDone   Type = 0xd7 // the source has written
+	PutAck    Type = 0xd4 // the sink describes its buffer
+	PutDone   Type = 0xd5 // the source has written the payload, after a PUT_ACK
+	GetReq    Type = 0xd6 // a GET, in which the sink describes its buffer
+	GetDone   Type = 0xd7 // the source has written the answer to a GET_REQ
 )
 
 // String returns a name such as "PUT_REQ".
@@ -62,7 +62,7 @@ const (
 	fragmentSize   = 12
 )
 
-// size returns the smallest size of a message of the type, or 0 if the type is unknown.
+// size returns the size of the smallest message of the type, in bytes. It returns 0 if the type is unknown.
 func (t Type) size() int {
 	switch t {
 	case ConnReq, ConnAck:
@@ -95,8 +95,8 @@ func (t Type) Credit(v Version) bool {
 	return false
 }
 
-// reserves reports whether a message of the type asks for an answer, for which a receive buffer is
-// reserved (o2iblnd 9.3).
+// reserves reports whether a message of the type is a request, for whose answer a receive buffer is reserved
+// (o2iblnd 9.3).
 func (t Type) reserves() bool { return t == PutReq || t == GetReq }
 
 // wrap adds the type of the message to an error.

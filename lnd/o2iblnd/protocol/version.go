@@ -26,25 +26,25 @@ const (
 	MaxPayload = MaxMessage - immediateSize
 	// MaxFragments is the maximum number of fragments in a descriptor.
 	MaxFragments = 257
-	// MaxOffered is the maximum number of fragments that we offer to a peer or send. Some peers do
-	// not accept more, and others write beyond an array (o2iblnd 15, 18).
+	// MaxOffered is the maximum number of fragments that this node offers or sends. Some peers do not accept
+	// more, and others write beyond the end of an array (o2iblnd 15, 18).
 	MaxOffered = 256
 	// MaxDepth is the largest queue depth.
 	MaxDepth = 255
-	// MinDepth is the smallest queue depth that we offer. With less, a kernel may return credits
-	// endlessly (o2iblnd 9.5, 18).
+	// MinDepth is the smallest queue depth that this node offers. With a smaller one, a kernel may return
+	// credits endlessly (o2iblnd 9.5, 18).
 	MinDepth = 4
 	// V1Depth is the queue depth of V1.
 	V1Depth = 8
 )
 
-// noopBuffers is the number of receive buffers for NOOPs, and so the maximum number of NOOPs in
-// progress in V2 (o2iblnd 9.2, 9.5).
+// noopBuffers is the number of receive buffers for NOOPs in V2, and so the maximum number of NOOPs that are
+// posted and have not completed (o2iblnd 9.2, 9.5).
 const noopBuffers = 2
 
-// ReceiveBuffers returns the number of buffers of MaxMessage bytes that a side posts before it
-// connects or accepts with a queue depth (o2iblnd 9.2). They are for messages that consume credits,
-// for the answers to its own requests, and in V2 for NOOPs.
+// ReceiveBuffers returns the number of receive buffers that a side posts before it connects or accepts (o2iblnd
+// 9.2). Each has MaxMessage bytes. They are for messages that use credits, for answers to this side's requests
+// and, in V2, for NOOPs.
 func ReceiveBuffers(v Version, depth int) int {
 	if v == V1 {
 		return 2 * depth

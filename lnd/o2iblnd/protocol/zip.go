@@ -2,40 +2,40 @@ package protocol
 
 import "syscall"
 
-// Segment is a piece of registered local memory, in the source of an RDMA.
+// Segment is a piece of registered local memory, which the device reads for an RDMA.
 type Segment struct {
 	Addr   uint64
 	Key    uint32 // lkey
 	Length uint32
 }
 
-// Write is an RDMA WRITE. It gathers pieces of the source and fills a part of one fragment of the
-// sink.
+// Write is an RDMA WRITE. It reads pieces of the source and fills one fragment of the sink, or a part of it.
 type Write struct {
 	// Addr and Key describe the remote memory.
 	Addr uint64
 	Key  uint32
-	// Length is the sum of the pieces, in bytes. First is the index in Batch.Pieces of the first
-	// piece, and Pieces their number.
+	// Length is the sum of the pieces' lengths, in bytes. First is the index of the first piece in
+	// Batch.Pieces, and Pieces the number of pieces.
 	Length        uint32
 	First, Pieces int
 }
 
-// zipper combines the segments of a source and the fragments of a sink into RDMA WRITEs (o2iblnd
-// 10.4). It can stop after each of them.
+// zipper divides a transfer into RDMA WRITEs, each from several segments of the source to one fragment of the
+// sink (o2iblnd 10.4). Its state is what is still to be written.
 type zipper struct {
 	source   []Segment
 	sink     []Fragment
 	key      uint32 // of the sink
-	left     int    // bytes left
-	from, to int    // offsets in the first segment and fragment
+	left     int    // bytes still to be written
+	from, to int    // offsets in source[0] and sink[0]
 }
 
 func newZipper(source []Segment, sink *Descriptor, n int) zipper {
 	return zipper{source: source, sink: sink.Fragments, key: sink.Key, left: n}
 }
 
-// next appends one WRITE of up to gather pieces. It returns false if nothing is left.
+// next appends the next WRITE to the batch, with up to gather pieces. It returns false if nothing is left to
+// write.
 func (z *zipper) next(b *Batch, gather int) bool {
 	z.skip()
 	if z.left == 0 {
@@ -60,14 +60,14 @@ func (z *zipper) next(b *Batch, gather int) bool {
 	return true
 }
 
-// skip skips fragments that are full or empty.
+// skip removes fragments at the beginning of the sink that are full or empty.
 func (z *zipper) skip() {
 	for z.left > 0 && z.to == int(z.sink[0].Length) {
 		z.sink, z.to = z.sink[1:], 0
 	}
 }
 
-// count returns the number of WRITEs that are left.
+// count returns the number of WRITEs that next will produce.
 func (z zipper) count(gather int) (writes int) {
 	for z.skip(); z.left > 0; z.skip() {
 		room, pieces := int(z.sink[0].Length)-z.to, 0
@@ -94,8 +94,8 @@ func length(source []Segment) (sum int) {
 	return sum
 }
 
-// planPut returns how many bytes a PUT transfers: as many as the sink has room for. If that is more
-// than the source has, it returns a negative status for a PUT_DONE without data (o2iblnd 10.2).
+// planPut returns how many bytes a PUT transfers, which is the length of sink. If source has fewer bytes, it
+// returns the negative status for a PUT_DONE without data (o2iblnd 10.2).
 func planPut(source []Segment, sink *Descriptor) int {
 	n := sink.Length()
 	if n > length(source) {
