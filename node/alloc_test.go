@@ -149,7 +149,7 @@ func newDiscoveredPair(t testing.TB) *pair {
 	done := func(n *node.Node, nid lnet.NID) bool {
 		const flags = discovery.MultiRail | discovery.Discovered | discovery.NIDsUpToDate
 		q, _ := n.Peer(nid)
-		return q.State == flags && q.Told == 3
+		return q.State == flags && q.AckedSeq == 3
 	}
 	for range 10 { // the end of a round may start a round in the other direction
 		for n, nid := range map[*node.Node]lnet.NID{p.a: p.idb.NID, p.b: p.ida.NID} {

@@ -231,7 +231,7 @@ func settled(t *testing.T, n *node.Node, peers int) bool {
 		if len(p.NIs) != 2 {
 			t.Fatalf("peer %s: %v, %d NIDs", p.Primary, p.State, len(p.NIs))
 		}
-		if p.State != done || p.Told != 3 {
+		if p.State != done || p.AckedSeq != 3 {
 			return false
 		}
 	}

@@ -108,7 +108,7 @@ func TestDiscoveringARound(t *testing.T) {
 		}
 		const done = discovery.MultiRail | discovery.Discovered | discovery.NIDsUpToDate
 		for _, n := range []*node.Node{a, b} {
-			if p := n.Peers(); len(p) != 1 || p[0].State != done || len(p[0].NIs) != 2 || p[0].Seq != 3 || p[0].Told != 3 {
+			if p := n.Peers(); len(p) != 1 || p[0].State != done || len(p[0].NIs) != 2 || p[0].Seq != 3 || p[0].AckedSeq != 3 {
 				t.Errorf("peers %+v", p)
 			}
 		}

@@ -46,7 +46,7 @@ func TestPeerIsNeverTold(t *testing.T) {
 		}
 		if q, _ := b.Peer(parseNID(t, "10.0.0.1@tcp")); len(q.NIs) != 2 {
 			mine, _ := a.Peer(parseNID(t, "10.0.0.2@tcp"))
-			t.Errorf("two hours of traffic later the peer knows %v; %d told, state %s", nidsOf(q), mine.Told, mine.State)
+			t.Errorf("two hours of traffic later the peer knows %v; %d told, state %s", nidsOf(q), mine.AckedSeq, mine.State)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func testPeerThatComesBackIsTold(t *testing.T, nid string, ignorePeerDown bool) 
 		time.Sleep(time.Second)
 		if q, _ := b.Peer(parseNID(t, "10.0.0.1@tcp")); len(q.NIs) != 2 {
 			mine, _ := a.Peer(pb.nid)
-			t.Errorf("the peer knows %v; %d told, state %s", nidsOf(q), mine.Told, mine.State)
+			t.Errorf("the peer knows %v; %d told, state %s", nidsOf(q), mine.AckedSeq, mine.State)
 		}
 	})
 }

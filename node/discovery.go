@@ -112,7 +112,7 @@ func (n *Node) query(
 // selfInfo describes this node in the way in which it describes its peers.
 func (n *Node) selfInfo() PeerInfo {
 	info := n.PingInfo()
-	p := PeerInfo{Primary: n.NID(), MultiRail: true, Seq: info.Seq, Told: info.Seq}
+	p := PeerInfo{Primary: n.NID(), MultiRail: true, Seq: info.Seq, AckedSeq: info.Seq}
 	for _, i := range info.NIs {
 		p.NIs = append(p.NIs, PeerNIInfo{NID: i.NID})
 	}

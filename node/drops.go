@@ -19,31 +19,31 @@ type DropReason uint8
 
 // Every dropped message is counted under one of these reasons.
 const (
-	DropNoMatch       DropReason = iota // no entry accepts the request
-	DropNoPortal                        // the portal does not exist
-	DropTooLong                         // longer than the MD that would accept it, or than LNet allows
-	DropNoMD                            // an ACK or REPLY for an MD that no longer exists
-	DropUsedUp                          // an ACK or REPLY for an MD without operations left
-	DropUnasked                         // an ACK or REPLY that was not requested
-	DropHandlerBehind                   // the handler of the MD is too far behind
-	DropPortalFull                      // too many messages wait on the lazy portal
-	DropAnswersFull                     // too many answers wait for the requesting neighbour
-	DropNotRouter                       // for another node, and this one does not forward
-	DropNoRoute                         // no route leads to the net
-	DropAbsent                          // for another node that could not be reached a short time ago
-	DropPeerBound                       // from or for an unknown NID while the node accepts no more peers
-	DropHopDown                         // for another node, and the next hop does not answer
-	DropAsymmetric                      // came through a router through which no route leads back
-	DropOtherNI                         // for this node, but arrived on another of its NIs
-	DropMisdirected                     // for another node, and must not be sent through this one
-	DropMalformed                       // invalid header, source or content
-	DropUnknownPeer                     // a push from a NID that belongs to no peer
-	DropFaultRule                       // dropped by a fault rule
-	DropOverdue                         // the message waited too long for credits
-	DropNotSent                         // an answer, or a message for another node, failed to be sent
-	DropConnection                      // the connection ended before the payload had arrived
-	DropClosing                         // the node or the NI is closing
-	DropReasons       = iota            // number of reasons
+	DropNoMatch        DropReason = iota // no entry accepts the request
+	DropNoPortal                         // the portal does not exist
+	DropTooLong                          // longer than the MD that would accept it, or than LNet allows
+	DropNoMD                             // an ACK or REPLY for an MD that no longer exists
+	DropUsedUp                           // an ACK or REPLY for an MD without operations left
+	DropUnsolicited                      // an ACK or REPLY that was not requested
+	DropHandlerBacklog                   // too many events of the MD wait for its handler
+	DropPortalFull                       // too many messages wait on the lazy portal
+	DropAnswersFull                      // too many answers wait for the requesting neighbour
+	DropNotRouter                        // for another node, and this one does not forward
+	DropNoRoute                          // no route leads to the net
+	DropAbsent                           // for another node that could not be reached a short time ago
+	DropPeerBound                        // from or for an unknown NID while the node accepts no more peers
+	DropHopDown                          // for another node, and the next hop does not answer
+	DropAsymmetric                       // came through a router through which no route leads back
+	DropOtherNI                          // for this node, but arrived on another of its NIs
+	DropMisdirected                      // for another node, and must not be sent through this one
+	DropMalformed                        // invalid header, source or content
+	DropUnknownPeer                      // a push from a NID that belongs to no peer
+	DropFaultRule                        // dropped by a fault rule
+	DropOverdue                          // the message waited too long for credits
+	DropNotSent                          // an answer, or a message for another node, failed to be sent
+	DropConnection                       // the connection ended before the payload had arrived
+	DropClosing                          // the node or the NI is closing
+	DropReasons        = iota            // number of reasons
 )
 
 var dropNames = [DropReasons]string{
@@ -154,7 +154,7 @@ func reasonOf(c portals.Cause) DropReason {
 	case portals.CauseTooLong:
 		return DropTooLong
 	case portals.CauseBacklog:
-		return DropHandlerBehind
+		return DropHandlerBacklog
 	case portals.CauseFull:
 		return DropPortalFull
 	case portals.CauseNoMD:
@@ -162,7 +162,7 @@ func reasonOf(c portals.Cause) DropReason {
 	case portals.CauseUsedUp:
 		return DropUsedUp
 	case portals.CauseUnsolicited:
-		return DropUnasked
+		return DropUnsolicited
 	case portals.CauseClosed:
 		return DropClosing
 	}

@@ -118,10 +118,10 @@ var dropCases = []struct {
 	{name: "REPLY to an MD that is used up", reason: node.DropUsedUp, happens: func(d *dropping) {
 		d.arrive(lnet.Header{Type: lnet.MsgReply, Handle: d.bound(1)}, nil)
 	}},
-	{name: "REPLY to a PUT", reason: node.DropUnasked, happens: func(d *dropping) {
+	{name: "REPLY to a PUT", reason: node.DropUnsolicited, happens: func(d *dropping) {
 		d.arrive(lnet.Header{Type: lnet.MsgReply, Handle: d.bound(3)}, nil)
 	}},
-	{name: "handler that does nothing any more", reason: node.DropHandlerBehind, happens: func(d *dropping) {
+	{name: "handler that does nothing any more", reason: node.DropHandlerBacklog, happens: func(d *dropping) {
 		busy, stop := make(chan struct{}), make(chan struct{})
 		d.attach(1, portals.HandlerFunc(func(*portals.Event) {
 			select {

@@ -291,9 +291,9 @@ type PeerInfo struct {
 	MultiRail bool
 	// State holds the flags of discovery.
 	State discovery.State
-	// Seq is the last sequence number that the peer sent. Told is the last sequence number of
+	// Seq is the last sequence number that the peer sent. AckedSeq is the last sequence number of
 	// this node that the peer acknowledged.
-	Seq, Told uint32
+	Seq, AckedSeq uint32
 	// Gateway reports whether routes lead through the peer.
 	Gateway bool
 	// Heard reports whether a message has ever arrived from one of the peer's NIDs, or a
@@ -420,7 +420,7 @@ func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) (PeerInfo, bool) {
 	info := PeerInfo{
 		NIs: nis,
 		ID:  v.ID, Primary: v.Primary, MultiRail: v.State.Has(discovery.MultiRail), State: v.State,
-		Seq: v.Seq, Told: v.AckedSeq, Gateway: v.Gateway,
+		Seq: v.Seq, AckedSeq: v.AckedSeq, Gateway: v.Gateway,
 	}
 	t := n.topology.Load()
 	for _, nid := range v.NIDs {

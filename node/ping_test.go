@@ -171,8 +171,8 @@ func TestConversationOfCaptureA(t *testing.T) {
 				t.Fatalf("node %s: peers %+v", name, p)
 			}
 			const state = discovery.MultiRail | discovery.Discovered | discovery.NIDsUpToDate
-			if p[0].Primary != c.peer || p[0].Seq != 2 || p[0].Told != 2 || p[0].State != state || !p[0].MultiRail {
-				t.Errorf("node %s: peer %s, sequence numbers %d, %d, state %s", name, p[0].Primary, p[0].Seq, p[0].Told, p[0].State)
+			if p[0].Primary != c.peer || p[0].Seq != 2 || p[0].AckedSeq != 2 || p[0].State != state || !p[0].MultiRail {
+				t.Errorf("node %s: peer %s, sequence numbers %d, %d, state %s", name, p[0].Primary, p[0].Seq, p[0].AckedSeq, p[0].State)
 			}
 			if ni := p[0].NIs[0]; ni.NID != c.peer || ni.Traffic != tr || ni.QueuedBytes != 0 || ni.Credits.Available != 8 {
 				t.Errorf("node %s: peer NI %+v", name, ni)

@@ -244,7 +244,7 @@ func TestFaultsByHand(t *testing.T) {
 
 func TestPeerNIAsShown(t *testing.T) {
 	in := node.PeerInfo{
-		Primary: nid(t, "1@gni"), MultiRail: true, State: discovery.Configured, Seq: 3, Told: 4, Gateway: true,
+		Primary: nid(t, "1@gni"), MultiRail: true, State: discovery.Configured, Seq: 3, AckedSeq: 4, Gateway: true,
 		NIs: []node.PeerNIInfo{{
 			NID: nid(t, "1@gni"), Aliveness: node.AliveDown, Credits: node.CreditInfo{Max: 8, Available: -1, Min: -2},
 			RouterCredits: node.CreditInfo{Max: 9, Available: 7, Min: 6}, QueuedBytes: 100, Refs: 2,

@@ -13,7 +13,7 @@ import (
 // boot. The result uses the memory of nis for the list of NIs if its capacity suffices.
 func controlPeer(i *node.PeerInfo, boot time.Time, nis []api.PeerNI) api.Peer {
 	p := api.Peer{
-		ID: uint64(i.ID), Primary: i.Primary, MultiRail: i.MultiRail, State: uint32(i.State), Seq: i.Seq, Told: i.Told, Gateway: i.Gateway,
+		ID: uint64(i.ID), Primary: i.Primary, MultiRail: i.MultiRail, State: uint32(i.State), Seq: i.Seq, Told: i.AckedSeq, Gateway: i.Gateway,
 		NIs: slices.Grow(nis, len(i.NIs)),
 	}
 	p.Unanswered = !i.Heard && !i.Gateway && !i.State.Has(discovery.Configured|discovery.LockPrimary)

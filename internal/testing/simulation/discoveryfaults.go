@@ -176,7 +176,7 @@ func (w *world) discoverNow(l *life, to *member, nid lnet.NID, force bool) bool 
 		discover = l.node.ForceDiscover
 	}
 	p, err := discover(ctx, nid)
-	w.addf("%v: discovered %v: %v, %v with %d NIs, told %d, %v", l, nid, err, p.Primary, len(p.NIs), p.Told, p.State)
+	w.addf("%v: discovered %v: %v, %v with %d NIs, told %d, %v", l, nid, err, p.Primary, len(p.NIs), p.AckedSeq, p.State)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && w.since()-began >= within:
 		w.violate("%v: discovery of %v has no end after %v", l, nid, within)

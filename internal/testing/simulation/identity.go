@@ -170,7 +170,7 @@ func (w *world) checkView(a, b *member) {
 		return
 	case a.mode == discovery.On && b.mode == discovery.On:
 		info := lb.node.PingInfo()
-		want = node.PeerInfo{MultiRail: true, Seq: info.Seq, Told: la.node.PingInfo().Seq}
+		want = node.PeerInfo{MultiRail: true, Seq: info.Seq, AckedSeq: la.node.PingInfo().Seq}
 		if p.Seq == 0 { // b sent no push, and a ping answer of b named another node (discovery 6.7)
 			want.Seq = 0
 		}
@@ -183,16 +183,16 @@ func (w *world) checkView(a, b *member) {
 	case a.switched || b.switched:
 		return
 	default:
-		want = node.PeerInfo{Primary: nid, Seq: p.Seq, Told: p.Told}
+		want = node.PeerInfo{Primary: nid, Seq: p.Seq, AckedSeq: p.AckedSeq}
 		wantNIDs = []lnet.NID{nid}
 	}
 	slices.SortFunc(wantNIDs, lnet.NID.Compare)
 	w.result.Views++
 	if a.configured {
-		want.Seq, want.Told = p.Seq, p.Told
+		want.Seq, want.AckedSeq = p.Seq, p.AckedSeq
 	}
-	if p.Primary != want.Primary || p.MultiRail != want.MultiRail || p.Seq != want.Seq || p.Told != want.Told || !slices.Equal(nids, wantNIDs) {
+	if p.Primary != want.Primary || p.MultiRail != want.MultiRail || p.Seq != want.Seq || p.AckedSeq != want.AckedSeq || !slices.Equal(nids, wantNIDs) {
 		w.violate("%v knows %v as %v with %v, seq %d, told %d, %v; it is %v with %v, seq %d, told %d, Multi-Rail %t",
-			la, lb, p.Primary, nids, p.Seq, p.Told, p.State, want.Primary, wantNIDs, want.Seq, want.Told, want.MultiRail)
+			la, lb, p.Primary, nids, p.Seq, p.AckedSeq, p.State, want.Primary, wantNIDs, want.Seq, want.AckedSeq, want.MultiRail)
 	}
 }
