@@ -2,10 +2,10 @@ package portals
 
 import "fmt"
 
-// Claim is a set of match bits on one portal that are reserved for its holder. Table.Claim
-// creates one. An entry that matches some of these bits must be attached under the claim
-// (Entry.Claim). Claims cost messages nothing. An Attach without a claim checks every claim
-// of the portal.
+// Claim reserves a set of match bits on one portal for its holder. Table.Claim creates
+// one. An entry that matches some of these bits can be attached only if it names the claim
+// (Entry.Claim). Claims do not slow down messages, but Attach compares an entry without a
+// claim with every claim of the portal.
 type Claim struct {
 	portal       *portal
 	number       uint32
@@ -13,29 +13,31 @@ type Claim struct {
 
 	// Guarded by portal.mu.
 	held    bool
-	entries int // entries under the claim that can still match
+	entries int // entries that were attached under the claim and can still match
 }
 
-// Portal returns the number of the portal.
+// Portal returns the number of the claim's portal.
 func (c *Claim) Portal() uint32 { return c.number }
 
-// overlaps reports whether some match bits belong both to c and to an entry or claim with bits
-// and ignore.
+// overlaps reports whether c and an entry or claim with bits and ignore have match bits in
+// common.
 func (c *Claim) overlaps(bits, ignore uint64) bool { return overlap(c.bits, c.ignore, bits, ignore) }
 
 func overlap(a, ignoreA, b, ignoreB uint64) bool { return (a^b)&^(ignoreA|ignoreB) == 0 }
 
-// covers reports whether c includes all match bits that e matches.
+// covers reports whether e matches only match bits that c reserves.
 func (c *Claim) covers(e *Entry) bool {
 	return e.IgnoreBits&^c.ignore == 0 && c.overlaps(e.MatchBits, 0)
 }
 
-// Claim reserves, on one portal, all match bits that equal bits outside the ones of ignore.
-// The reservation lasts until Release. Like an entry with wildcards, it makes the portal a
-// wildcard portal. Claim returns ErrTaken if an entry or another claim has some of the
-// bits, or if the portal is lazy, because messages for a removed entry would be delayed
-// there. It returns ErrPortalClass if the portal has unique entries, ErrInvalid if there is
-// no such portal, and ErrClosed if the table is closed.
+// Claim reserves all match bits on the portal that equal bits, except in the positions
+// that are set in ignore. The reservation lasts until Claim.Release. Like an entry with
+// wildcards, it makes the portal a wildcard portal.
+//
+// Claim returns ErrTaken if an entry or another claim has some of the match bits, or if
+// the portal is lazy. (On a lazy portal, messages for a removed entry would wait instead
+// of being dropped.) It returns ErrPortalClass if the portal is a unique portal,
+// ErrInvalid if it does not exist, and ErrClosed if the table is closed.
 func (t *Table) Claim(portal uint32, bits, ignore uint64) (*Claim, error) {
 	c, err := t.claimBits(portal, bits, ignore)
 	if err != nil {
@@ -73,8 +75,8 @@ func (t *Table) claimBits(portal uint32, bits, ignore uint64) (*Claim, error) {
 	return c, nil
 }
 
-// Release ends the claim, and reports whether it was still held. Entries that were attached
-// under it remain, as if they had been attached without a claim.
+// Release ends the claim. It returns false if the claim had already ended. Entries that
+// were attached under the claim stay, as if they had been attached without it.
 func (c *Claim) Release() bool {
 	p := c.portal
 	p.mu.Lock()
@@ -95,8 +97,8 @@ func (c *Claim) Release() bool {
 	return true
 }
 
-// checkClaims returns an error if a claim that e is not under has match bits of e. p.mu is
-// held.
+// checkClaims returns an error if e matches bits that are reserved by a claim that e does
+// not name. p.mu must be held.
 func (p *portal) checkClaims(e *Entry) error {
 	if c := e.Claim; c != nil {
 		if c.portal != p || !c.held || !c.covers(e) {
@@ -112,8 +114,8 @@ func (p *portal) checkClaims(e *Entry) error {
 	return nil
 }
 
-// addEntry adds d, attached with e, to the index of entries that can still match. removeEntry
-// removes it from the index. p.mu is held.
+// addEntry adds d, which is attached with e, to the index of entries that can still match.
+// p.mu must be held.
 func (p *portal) addEntry(d *md, e *Entry) {
 	d.claim = e.Claim
 	if p.index.add(d, e); d.indexEntry.shape != nil {
@@ -121,6 +123,7 @@ func (p *portal) addEntry(d *md, e *Entry) {
 	}
 }
 
+// removeEntry removes d from the index, if it is there. p.mu must be held.
 func (p *portal) removeEntry(d *md) {
 	if d.indexEntry.shape != nil {
 		p.index.remove(d)
@@ -136,7 +139,8 @@ func (p *portal) countEntry(d *md, n int) {
 	}
 }
 
-// overlaps reports whether an entry in x matches some of the match bits.
+// overlaps reports whether an entry in x matches some of the match bits that bits and
+// ignore describe.
 func (x *index) overlaps(bits, ignore uint64) bool {
 	for _, g := range [...]*group{&x.ignoring, &x.exact} {
 		for s := g.shapes; s != nil; s = s.next {

@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Position is the place of a new entry among those of its portal.
+// Position is the place of a new entry among the entries of its portal.
 type Position uint8
 
 const (
@@ -22,22 +22,23 @@ const (
 type Entry struct {
 	// Portal is the portal number, 0 to 63. Portal 0 is reserved for LNet.
 	Portal uint32
-	// Match is the process whose requests match. Its NID is the sender's primary NID.
-	// AnyNID and the zero NID match every NID; PIDAny and PID 0 match every PID. An entry
-	// therefore cannot match PID 0 only. An entry with a NID, a PID and no IgnoreBits is
-	// unique. All other entries are wildcards.
+	// Match is the process whose requests match. Its NID is the sender's primary NID. AnyNID
+	// and the zero NID match every NID; PIDAny and PID 0 match every PID. Therefore no entry
+	// can match only PID 0. An entry with a NID and a PID but without IgnoreBits is unique;
+	// all others are wildcard entries.
 	Match lnet.ProcessID
-	// MatchBits must equal those of the request, except where IgnoreBits has ones.
+	// MatchBits must equal the match bits of the request, except in the positions that are
+	// set in IgnoreBits.
 	MatchBits, IgnoreBits uint64
-	// Position is the entry's place among those of its portal. Entries with IgnoreBits
-	// always come before those without.
+	// Position is the entry's place among those of its portal. However, entries with
+	// IgnoreBits always come before entries without.
 	Position Position
-	// Claim, if it is not nil, must cover all match bits of the entry. If it is nil, the
-	// entry may match no claimed bits.
+	// Claim, if it is not nil, must cover all match bits that the entry matches. If it is
+	// nil, none of these bits may be claimed.
 	Claim *Claim
 }
 
-// matchID returns Match with wildcards in place of zeros.
+// matchID returns Match with the wildcards AnyNID and PIDAny in place of zeros.
 func (e *Entry) matchID() lnet.ProcessID {
 	id := e.Match
 	if id.NID.IsZero() {
@@ -49,7 +50,7 @@ func (e *Entry) matchID() lnet.ProcessID {
 	return id
 }
 
-// class returns the class of portal that e can be attached to (lnet-core 2.1 step 2).
+// class returns the class that a portal must have for e (lnet-core 2.1 step 2).
 func (e *Entry) class() portalClass {
 	id := e.matchID()
 	if e.IgnoreBits == 0 && !id.NID.IsAny() && id.PID != lnet.PIDAny {
@@ -58,15 +59,15 @@ func (e *Entry) class() portalClass {
 	return classWildcard
 }
 
-// Attach creates an MD that requests to a portal can match. The MD must have OpPut, OpGet
-// or both. Attach offers it the delayed PUTs of the portal (lnet-core 4.6). The caller must
-// receive those in accepted and drop those in dropped. The error is ErrInvalid, ErrTaken,
-// ErrPortalClass or ErrClosed.
+// Attach creates an MD that accepts requests on a portal, as the entry e defines. The MD
+// must have OpPut, OpGet or both. Attach offers it the PUTs that wait on the portal
+// (lnet-core 4.6). The caller must receive the PUTs in accepted and drop the PUTs in
+// dropped. The error is ErrInvalid, ErrTaken, ErrPortalClass or ErrClosed.
 //
-// The first entry that is attached to a portal makes it a unique or a wildcard portal for
-// good, even if that entry is removed or its MD is used up from the start. Attach is
-// atomic: if it fails, it has attached neither entry nor MD, and the class of the portal is
-// unchanged.
+// The first entry that is attached to a portal decides whether it is a unique or a
+// wildcard portal. This never changes, even if that entry is removed or its MD was used up
+// from the start. If Attach fails, it has attached neither the entry nor the MD, and has
+// not decided the class of the portal.
 func (t *Table) Attach(e Entry, c MD) (h lnet.Handle, accepted, dropped Operations, err error) {
 	h, accepted, dropped, err = t.attach(&e, &c)
 	if err != nil {
@@ -109,7 +110,7 @@ func (t *Table) attach(e *Entry, c *MD) (h lnet.Handle, accepted, dropped Operat
 	return h, accepted, dropped, err
 }
 
-// link attaches the new MD d to p. p.mu is held.
+// link attaches the new MD d to p. p.mu must be held.
 func (t *Table) link(p *portal, d *md, e *Entry) error {
 	class := e.class()
 	switch {
@@ -121,7 +122,7 @@ func (t *Table) link(p *portal, d *md, e *Entry) error {
 	if err := p.checkClaims(e); err != nil {
 		return err
 	}
-	d.mu.Lock() // a goroutine may still hold d from its former use
+	d.mu.Lock() // a goroutine that found the former MD in this record may still use the lock
 	d.portal = p
 	d.mu.Unlock()
 	if err := t.handles.insert(d); err != nil {
@@ -136,19 +137,21 @@ func (t *Table) link(p *portal, d *md, e *Entry) error {
 type Verdict uint8
 
 const (
-	// Accept means that the operation has an MD, an offset and a length. The caller fills
-	// or reads the operation's Memory, and then calls Finish.
+	// Accept means that the MD has accepted the request. The operation then has an offset and
+	// a length. The caller fills or reads the operation's Memory, and then calls Finish.
 	Accept Verdict = iota + 1
-	// Drop means that the request must be dropped (lnet-core 4.5), for the reason in the
-	// operation's Cause. The operation has ended.
+	// Drop means that the request must be dropped (lnet-core 4.5). The operation's Cause is
+	// the reason. The operation has ended.
 	Drop
 	// Delay means that the table keeps the PUT until an entry accepts it or it is dropped.
-	// Another goroutine may already have the operation.
+	// The caller must not use the operation any more, because Attach may already have
+	// returned it to another goroutine.
 	Delay
 )
 
-// Match searches the entries of a portal for an arrived PUT or GET. The request is given by
-// Type, Portal, MatchBits and Initiator of o.Event (lnet-core 4).
+// Match searches the entries of a portal for an arrived PUT or GET (lnet-core 4). The
+// caller describes the request by Type, Portal, MatchBits and Initiator of o.Event and by
+// Length, RemoteOffset, Handle, Aliases and Closing of o.
 func (t *Table) Match(o *Operation) Verdict {
 	o.Cause = CauseNone
 	e := &o.Event
@@ -179,7 +182,7 @@ func (t *Table) Match(o *Operation) Verdict {
 	return Delay
 }
 
-// drop records the cause c, and returns Drop.
+// drop records c as the reason why o is dropped, and returns Drop.
 func (o *Operation) drop(c Cause) Verdict {
 	o.Cause = c
 	return Drop

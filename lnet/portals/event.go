@@ -13,11 +13,11 @@ type EventType uint8
 // The values are those of lnet-core 3.1.
 const (
 	EventGet    EventType = iota + 1 // a remote GET was served
-	EventPut                         // the data of a remote PUT are in the MD
+	EventPut                         // the data of a remote PUT is in the MD
 	EventReply                       // the reply to a GET of this node has arrived
 	EventAck                         // the acknowledgement of a PUT of this node has arrived
-	EventSend                        // a PUT or GET of this node has left, or has failed for good
-	EventUnlink                      // Unlink removed an MD with no operation under way
+	EventSend                        // a PUT or GET of this node was sent, or failed and will not be sent again
+	EventUnlink                      // Unlink was called for an MD with no operation under way
 )
 
 var eventNames = [...]string{"", "GET", "PUT", "REPLY", "ACK", "SEND", "UNLINK"}
@@ -32,8 +32,8 @@ func (t EventType) String() string {
 // Event describes one operation on an MD (lnet-core 3.2). Fields that a type does not use
 // are zero, with these exceptions:
 //
-//   - The table does not change fields that the owner of the operation set and that it does
-//     not know.
+//   - Fields that the owner of the operation has set, and that are unknown to the table, keep
+//     their values.
 //   - In an EventSend, the NIDs of Initiator and Source, and Sender, are AnyNID. Target,
 //     Portal, MatchBits, HdrData and Offset are those that the caller of the request
 //     passed.
@@ -51,27 +51,27 @@ type Event struct {
 	// Target is the destination in the header. For an EventSend it is the destination that
 	// the caller passed.
 	Target lnet.ProcessID
-	// Initiator is the process that sent the message, by primary NID. For an EventSend its
-	// NID is AnyNID.
+	// Initiator is the process that sent the message, with the primary NID of its node. For
+	// an EventSend its NID is AnyNID.
 	Initiator lnet.ProcessID
-	// Source is the process that sent the message, by the NID in the header.
+	// Source is the process that sent the message, with the NID in the header.
 	Source lnet.ProcessID
 	// Sender is the neighbour from which the message arrived.
 	Sender lnet.NID
 	// MatchBits and HdrData are those of the request.
 	MatchBits uint64
 	HdrData   uint64
-	// Requested (rlength) is the number of bytes that the request asked for. Length
-	// (mlength) is the number of bytes accepted.
+	// Requested (rlength) is the number of bytes that the request has or asks for. Length
+	// (mlength) is the number of bytes that were accepted.
 	Requested int
 	Length    int
 	// Offset is where the bytes begin in the MD. For an EventSend it is the remote offset
-	// that the caller passed. If Length is 0, Offset may lie beyond the MD's memory,
-	// because with ManageRemote an empty request may have any offset. Use Data instead of
-	// slicing Bytes by hand.
+	// that the caller passed. If Length is 0, Offset may lie beyond the MD's memory, because
+	// with ManageRemote an empty request may have any offset. Use Data, which takes this into
+	// account, instead of slicing Bytes.
 	Offset int
-	// MD, Memory, Bytes, Options and UserPtr are those of the MD. Either Bytes or Memory is
-	// set, depending on which the MD was created with.
+	// MD, Memory, Bytes, Options and UserPtr are those of the MD. Bytes is set if the MD was
+	// created with Bytes, and Memory if it was created with Memory.
 	MD      lnet.Handle
 	Memory  memory.Vector
 	Bytes   []byte
@@ -98,8 +98,8 @@ func (e *Event) Data() []byte {
 	return e.Bytes[e.Offset : e.Offset+e.Length : e.Offset+e.Length]
 }
 
-// DataMemory is like Data for MDs created with Memory. For an MD created with Bytes it
-// returns the same bytes as Data, but allocates.
+// DataMemory is like Data, but returns a vector, for MDs that were created with Memory.
+// For an MD that was created with Bytes it returns the bytes of Data, and allocates.
 func (e *Event) DataMemory() memory.Vector {
 	if !e.hasData() {
 		return memory.Vector{}
@@ -112,15 +112,15 @@ func (e *Event) DataMemory() memory.Vector {
 
 // Handler handles the events of MDs.
 type Handler interface {
-	// HandleEvent is called for one event of an MD at a time, in order, with no lock held.
-	// It runs in the goroutine that currently delivers the MD's events: one of a driver,
-	// one that called the node for any message, or one started by Config.Spawn. It must not
-	// block. It may create, use and unlink MDs. The event is valid until HandleEvent
-	// returns, and must not be modified.
+	// HandleEvent is called for each event of an MD, one at a time and in order, with no lock
+	// held. It runs in the goroutine that currently delivers the MD's events. This is a
+	// goroutine of a driver, one that called the node for any message, or one that
+	// Config.Spawn started. HandleEvent must not block. It may create, use and unlink MDs.
+	// The event is valid until HandleEvent returns, and must not be modified.
 	//
 	// If 16384 events of an MD wait for the handler to return, further PUTs and GETs to the
-	// MD are dropped as if they were too long. SEND, ACK and REPLY events have no such
-	// limit; they are limited only by the MD's threshold.
+	// MD are dropped as if they were too long. The number of waiting SEND, ACK and REPLY
+	// events is limited only by the MD's threshold.
 	HandleEvent(e *Event)
 }
 

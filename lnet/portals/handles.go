@@ -16,12 +16,12 @@ const (
 	handleShards = 64 // power of two
 )
 
-// scanBuckets is the number of buckets that a scan visits before it releases the lock for
-// other goroutines.
+// scanBuckets is the number of buckets that a scan visits before it releases the lock of a
+// shard to let other goroutines continue.
 const scanBuckets = 256
 
-// handleTable maps object cookies to linked MDs. The chains link the MDs themselves, so
-// insert and remove do not allocate in steady state.
+// handleTable maps object cookies to linked MDs. The hash chains link the MDs themselves,
+// so that insert and remove allocate only if a shard grows.
 type handleTable struct {
 	shards [handleShards]handleShard
 }
@@ -43,9 +43,9 @@ func (s *handleShard) bucket(object uint64) **md {
 	return &s.buckets[int(object>>objectShift/handleShards)&(len(s.buckets)-1)]
 }
 
-// find returns the MD for the cookie, or nil. By the time the caller uses the MD, it may be
-// unlinked, and its record may even be in use for another MD. The caller must compare the
-// handle while it holds md.mu.
+// find returns the MD with the object cookie, or nil. When find returns, the MD may
+// already be unlinked, and its record may even be in use for another MD. The caller must
+// therefore acquire md.mu and compare the handle.
 func (t *handleTable) find(object uint64) *md {
 	s := t.shard(object)
 	s.mu.Lock()
@@ -61,7 +61,7 @@ func (t *handleTable) find(object uint64) *md {
 	return nil
 }
 
-// insert adds d. It returns ErrClosed after close.
+// insert adds d to the table. It returns ErrClosed if the table is closed.
 func (t *handleTable) insert(d *md) error {
 	s := t.shard(d.handle.Object)
 	s.mu.Lock()
@@ -108,14 +108,14 @@ func (t *handleTable) remove(d *md) {
 	}
 }
 
-// close removes all MDs, and makes insert fail.
+// close removes all MDs and makes further calls of insert fail.
 func (t *handleTable) close() {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		s.closed = true
 		for _, d := range s.buckets {
-			for d != nil { // an MD in use must not keep others in memory
+			for d != nil { // unlink the chain, so that an MD in use does not keep others in memory
 				next := d.chain
 				d.chain = nil
 				s.untrack(d)
@@ -127,8 +127,8 @@ func (t *handleTable) close() {
 	}
 }
 
-// isClosed reports whether the shard of the cookie is closed, so that close may have
-// removed the MD.
+// isClosed reports whether the shard of the object cookie is closed. An MD that is not
+// found may then have been removed by close.
 func (t *handleTable) isClosed(object uint64) bool {
 	s := t.shard(object)
 	s.mu.Lock()
@@ -136,9 +136,9 @@ func (t *handleTable) isClosed(object uint64) bool {
 	return s.closed
 }
 
-// appendExpired appends the handles of MDs whose response is tracked with a deadline of
-// until or earlier. It misses no MD, but if the table grows during the scan, it may append
-// an MD twice.
+// appendExpired appends the handles of MDs whose tracked response is due at the time until
+// or earlier. It misses no MD, but if the table grows during the scan, it may append an MD
+// twice.
 func (s *handleShard) appendExpired(dst []Overdue, until int64) []Overdue {
 	for from := 0; ; from += scanBuckets {
 		s.mu.Lock()

@@ -7,9 +7,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// index holds the entries of a portal that can still match a request. It finds the first
-// match in time that depends on the number of shapes, not of entries (lnet-core 4.3). An
-// entry whose MD is used up is removed.
+// index holds the entries of a portal that can still match a request. The time to find the
+// first match depends on the number of shapes, but not on the number of entries (lnet-core
+// 4.3). A shape is the set of entries that compare the same parts of a request. An entry
+// whose MD is used up is removed.
 //
 //	index -> group -> shape -> bucket -> key -> entries, first to last
 //
@@ -21,20 +22,21 @@ type index struct {
 	shapes   *sync.Pool
 }
 
-// group is a set of entries, of any shape, with one order.
+// group is a set of shapes whose entries are in one order.
 type group struct {
 	shapes     *shape
-	head, tail int64 // the orders assigned so far are [head, tail)
+	head, tail int64 // the entries so far have the orders head to tail-1
 }
 
-// indexEntry is the place of an entry in the index. The fields that a search reads come first.
+// indexEntry is the place of an entry in the index. The fields that a search reads come
+// first, so that they share cache lines.
 type indexEntry struct {
-	chain          *md // in the first entry of a ring: the first entry of the next key in the bucket
+	chain          *md // in the first entry of a ring: the first entry of the next ring in the bucket
 	hash           uint64
 	key            key
-	order          int64  // in its group; the lowest matches first
+	order          int64  // position in the group; the entry with the lowest is tried first
 	shape          *shape // nil if the entry is not in the index
-	next, previous *md    // ring of the entries with the same key, in order
+	next, previous *md    // ring of the entries with the same key, ordered by order
 }
 
 func (x *index) group(m *mask) *group {
@@ -44,7 +46,7 @@ func (x *index) group(m *mask) *group {
 	return &x.exact
 }
 
-// add adds d, unless it is used up from the start.
+// add adds the entry of d to the index, unless the MD is used up from the start.
 func (x *index) add(d *md, e *Entry) {
 	if d.exhausted() {
 		return
@@ -75,7 +77,7 @@ func (x *index) add(d *md, e *Entry) {
 	s.insert(d, e.Position == Before)
 }
 
-// remove removes d if it is present.
+// remove removes the entry of d from the index, if it is there.
 func (x *index) remove(d *md) {
 	s := d.indexEntry.shape
 	if s == nil {
@@ -100,7 +102,7 @@ func (x *index) clear() {
 	}
 }
 
-// first returns the first entry that matches o, or nil.
+// first returns the MD of the first entry that matches o, or nil.
 func (x *index) first(o *Operation) *md {
 	if d := x.ignoring.first(x.seed, o); d != nil {
 		return d
@@ -128,7 +130,8 @@ func (g *group) remove(s *shape) {
 	}
 }
 
-// first searches every shape, and returns the first match of all, or nil.
+// first returns the MD of the first entry in the group that matches o, or nil. It searches
+// every shape.
 func (g *group) first(seed maphash.Seed, o *Operation) *md {
 	var found *md
 	e := &o.Event
@@ -147,7 +150,8 @@ func (g *group) first(seed maphash.Seed, o *Operation) *md {
 	return found
 }
 
-// firstInOrder returns the entry that comes first in its group. Either may be nil.
+// firstInOrder returns the one of two entries in a group that comes first. Either may be
+// nil.
 func firstInOrder(d, f *md) *md {
 	if d == nil || f != nil && f.indexEntry.order < d.indexEntry.order {
 		return f
@@ -177,25 +181,24 @@ func (d *md) matches(o *Operation) bool {
 	return false
 }
 
-// mask determines the parts of a request that an entry compares. Entries with the same mask
-// match the same request only if their keys are equal, so a search among them is a hash
-// table lookup.
+// mask says which parts of a request an entry compares. Entries with the same mask match
+// the same requests exactly if their keys are equal. To find them, one lookup in a hash
+// table is enough.
 type mask struct {
 	ignore         uint64
 	anyNID, anyPID bool
 	operations     MDOptions // OpPut, OpGet or both
 }
 
-// key holds the parts of a request that an entry compares; the others are zero. It has no
-// padding, so it is hashed in one step.
+// key holds the values of the parts of a request that an entry compares; the other fields
+// are zero. It has no padding, so that it can be hashed in one step.
 type key struct {
 	bits uint64
 	nid  lnet.NID
 	pid  uint64
 }
 
-// acceptsType reports whether entries with this mask can match a request whose event is of type
-// t.
+// acceptsType reports whether entries with this mask can match a request of type t.
 func (m *mask) acceptsType(t EventType) bool {
 	switch t {
 	case EventPut:
@@ -220,26 +223,26 @@ func (m *mask) key(bits uint64, nid lnet.NID, pid lnet.PID) key {
 const (
 	bucketsMin  = 8    // size of a shape's first table
 	bucketsKept = 1024 // a table of up to this size does not shrink
-	// bucketsMoved is the number of buckets that each change moves to a resized table. A
-	// table doubles when it is full, and shrinks to a quarter when a sixteenth is used.
-	// With 16 buckets per change, a resize always completes before the next one begins, and
-	// no single change moves the whole table.
+	// bucketsMoved is the number of buckets that each insertion or removal moves to a resized
+	// table. So no single call moves the whole table. A table doubles when it is full, and
+	// shrinks to a quarter when only a sixteenth is used. With 16 buckets per call, all
+	// buckets have been moved before the next resize begins.
 	bucketsMoved = 16
 )
 
-// shape is the set of entries with one mask: a hash table from keys to entries in order.
-// The entries are linked through md.indexEntry. The hash has a secret seed, so that a peer
-// cannot aim at one bucket.
+// shape is the set of entries with one mask. It is a hash table from keys to rings of
+// entries, which are linked through md.indexEntry. The hash has a secret seed, so that a
+// peer cannot choose match bits that all fall into one bucket.
 type shape struct {
 	mask
 	next         *shape // next shape of the group
 	keys         int
 	buckets      []*md // length a power of two, or 0
 	oldBuckets   []*md // the former buckets during a resize, otherwise nil
-	movedBuckets int   // old[:moved] is empty
+	movedBuckets int   // oldBuckets[:movedBuckets] is empty
 }
 
-// slot returns the bucket for a hash.
+// slot returns the bucket for a hash, in the old table if that bucket was not moved yet.
 func (s *shape) slot(hash uint64) **md {
 	if len(s.oldBuckets) > 0 {
 		if k := int(hash & uint64(len(s.oldBuckets)-1)); k >= s.movedBuckets {
@@ -260,7 +263,8 @@ func (s *shape) find(seed maphash.Seed, k key) *md {
 	return nil
 }
 
-// insert adds d as the first or the last entry of its key. d's key, hash and order are set.
+// insert adds d as the first or the last entry with its key. The key, hash and order of d
+// must be set.
 func (s *shape) insert(d *md, before bool) {
 	if s.keys >= len(s.buckets) {
 		s.resize(max(bucketsMin, 2*len(s.buckets)))
@@ -286,7 +290,7 @@ func (s *shape) insert(d *md, before bool) {
 	}
 }
 
-// remove removes d.
+// remove removes d, which must be in the shape.
 func (s *shape) remove(d *md) {
 	w := &d.indexEntry
 	if w.order <= w.previous.indexEntry.order { // d is the first of its ring
@@ -309,14 +313,14 @@ func (s *shape) remove(d *md) {
 	s.move(bucketsMoved)
 }
 
-// resize begins to move the entries to a table with n buckets.
+// resize creates a table with n buckets. The entries are moved to it later, by move.
 func (s *shape) resize(n int) {
 	s.move(len(s.oldBuckets))
 	s.oldBuckets, s.movedBuckets = s.buckets, 0
 	s.buckets = make([]*md, n)
 }
 
-// move moves up to n of the old buckets to the new table.
+// move moves up to n buckets of the old table to the new one.
 func (s *shape) move(n int) {
 	if s.oldBuckets == nil {
 		return
@@ -337,8 +341,8 @@ func (s *shape) move(n int) {
 	}
 }
 
-// clearEntries clears the places of all entries, so that they no longer refer to each other. The
-// shape cannot be used afterwards.
+// clearEntries resets the indexEntry of all entries, so that the MDs no longer refer to
+// each other. The shape cannot be used afterwards.
 func (s *shape) clearEntries() {
 	for _, buckets := range [][]*md{s.oldBuckets, s.buckets} {
 		for _, first := range buckets {
@@ -356,8 +360,8 @@ func (s *shape) clearEntries() {
 	s.oldBuckets, s.buckets = nil, nil
 }
 
-// clear prepares an empty shape for another mask. It keeps the table if that is not too
-// large.
+// clear prepares a shape without entries for another mask. It keeps the table unless that
+// is too large.
 func (s *shape) clear() {
 	s.oldBuckets, s.movedBuckets = nil, 0
 	if len(s.buckets) > bucketsKept {

@@ -6,13 +6,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// delayedMax is the maximum number of PUTs that wait on a portal. It equals the number of
-// responses that a node queues for one neighbour. Delayed PUTs hold receive buffers of
-// their drivers, and any peer can send them.
+// delayedMax is the maximum number of PUTs that wait on a portal. It is needed because any
+// peer can send such PUTs, and each holds a receive buffer of its driver. It equals the
+// number of answers that a node queues for one neighbour.
 const delayedMax = 16384
 
-// offerDelayed offers the delayed PUTs to a new entry, in order, until it is used up (lnet-core
-// 4.6). p.mu is held.
+// offerDelayed offers the PUTs that wait on the portal to the MD d of a new entry, in
+// order, until d is used up (lnet-core 4.6). It returns the PUTs that d accepted, and
+// those that matched but must be dropped. p.mu must be held.
 func (t *Table) offerDelayed(p *portal, d *md) (accepted, dropped Operations) {
 	var kept Operations
 	for d.indexEntry.shape != nil { // until d is used up
@@ -35,9 +36,9 @@ func (t *Table) offerDelayed(p *portal, d *md) (accepted, dropped Operations) {
 	return accepted, dropped
 }
 
-// SetLazy makes the portal lazy: PUTs that match no entry are delayed instead of dropped.
-// If 16384 PUTs are waiting, further ones are dropped. The error is ErrInvalid, or ErrTaken
-// if a claim exists on the portal.
+// SetLazy makes the portal lazy: PUTs that match no entry wait for one instead of being
+// dropped. If 16384 PUTs are waiting, further ones are dropped. The error is ErrInvalid,
+// or ErrTaken if some of the portal's match bits are claimed.
 func (t *Table) SetLazy(portal uint32) error {
 	if portal >= lnet.Portals {
 		return fmt.Errorf("portal %d: the number must be below %d: %w", portal, lnet.Portals, ErrInvalid)
@@ -52,8 +53,8 @@ func (t *Table) SetLazy(portal uint32) error {
 	return nil
 }
 
-// ClearLazy undoes SetLazy. It returns the delayed PUTs, which the caller must drop. The
-// error is ErrInvalid.
+// ClearLazy undoes SetLazy. It returns the PUTs that were waiting on the portal; the
+// caller must drop them. The error is ErrInvalid.
 func (t *Table) ClearLazy(portal uint32) (dropped Operations, err error) {
 	if portal >= lnet.Portals {
 		return dropped, fmt.Errorf("portal %d: the number must be below %d: %w", portal, lnet.Portals, ErrInvalid)
@@ -66,9 +67,10 @@ func (t *Table) ClearLazy(portal uint32) (dropped Operations, err error) {
 	return dropped, nil
 }
 
-// DropDelayed removes the delayed PUTs for which match returns true from every portal, and
-// returns them for the caller to drop. If match is nil, it removes all. match is called
-// with a lock held: it may read the operation, but must not call the table.
+// DropDelayed removes the waiting PUTs for which match returns true from all portals, and
+// returns them; the caller must drop them. If match is nil, it removes all waiting PUTs.
+// match is called with a lock held: it may read the operation, but must not call the
+// table.
 func (t *Table) DropDelayed(match func(*Operation) bool) (dropped Operations) {
 	for k := range t.portals {
 		p := &t.portals[k]

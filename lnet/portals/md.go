@@ -14,20 +14,23 @@ type MDOptions uint32
 
 // The values are those of lnet-core 2.2.
 const (
-	// OpPut allows PUTs to match, OpGet allows GETs to match. An attached MD has at least
-	// one of them, a bound MD has neither.
+	// OpPut allows PUTs to use the MD, and OpGet allows GETs. An attached MD has at least one
+	// of them, and a bound MD has neither.
 	OpPut MDOptions = 0x0001
 	OpGet MDOptions = 0x0002
-	// ManageRemote uses the offset in the request instead of the MD's own.
+	// ManageRemote makes requests use the offset that they contain, instead of the MD's own
+	// offset.
 	ManageRemote MDOptions = 0x0004
-	// Truncate shortens a request that is too long, instead of dropping it.
+	// Truncate shortens a request that is longer than the remaining memory. Without it, such
+	// a request is dropped.
 	Truncate MDOptions = 0x0010
-	// AckDisable suppresses ACKs of PUTs into the MD.
+	// AckDisable suppresses the ACKs to PUTs into the MD.
 	AckDisable MDOptions = 0x0020
-	// MaxSize makes MD.MaxSize valid.
+	// MaxSize means that MD.MaxSize is used.
 	MaxSize MDOptions = 0x0080
-	// TrackResponse and NoTrackResponse force response tracking on or off. NoTrackResponse
-	// takes precedence.
+	// TrackResponse turns response tracking on for requests from the MD, and NoTrackResponse
+	// turns it off, whatever the node's parameter is. If both are set, NoTrackResponse
+	// applies.
 	TrackResponse   MDOptions = 0x0400
 	NoTrackResponse MDOptions = 0x0800
 	// Discard allows a driver to discard payload. No driver of lnetd does.
@@ -37,40 +40,42 @@ const (
 const mdOptionsKnown = OpPut | OpGet | ManageRemote | Truncate | AckDisable | MaxSize |
 	TrackResponse | NoTrackResponse | Discard
 
-// Unlimited is the threshold of an MD for any number of operations.
+// Unlimited is the threshold of an MD that accepts any number of operations.
 const Unlimited = -1
 
 // MD describes memory for messages (lnet-core 2.2). The memory must stay valid until the
 // handler has received the event with Unlinked set. If an MD is unlinked while operations
-// are under way, the last of them delivers that event. Without a handler, the program
-// cannot find out when the memory is free again, because Unlink may return while a driver
-// still reads or fills it. The memory is then free when the table is closed and every
-// operation has ended, as after closing the node that owns the table.
+// are under way, the last of them delivers that event.
+//
+// Unlink may return while a driver still reads or writes the memory, so a program without
+// a handler cannot find out when this ends. It can then reuse the memory only when the
+// table is closed and every operation has ended, which is the case after the node that
+// owns the table was closed.
 //
 // The zero MD accepts no operation; see Threshold.
 type MD struct {
-	// Memory is the memory, in at most 256 segments. The segment list must not change while
-	// the MD is linked. If a segment belongs to a released region, the error matches
-	// ErrInvalid and memory.ErrReleased. Bytes is an alternative to Memory for one
-	// unregistered slice that avoids allocating a segment list. At most one of the two may
-	// be set. If neither is, the MD is empty.
+	// Memory is the memory, in at most 256 segments. The list of segments must not change
+	// while the MD exists. If a segment belongs to a released region, the error matches
+	// ErrInvalid and memory.ErrReleased. For a single unregistered slice, Bytes can be set
+	// instead, which avoids allocating a list of segments. At most one of the two may be set.
+	// If neither is set, the MD has no memory.
 	Memory memory.Vector
 	Bytes  []byte
 	// Threshold is the number of operations that the MD accepts, or Unlimited.
 	//
 	// If it is 0, for example because it was not set, the MD ACCEPTS NO OPERATION. It is
-	// valid and has a handle, but is used up from the start: no request matches it, and
-	// none can be made from it. It stays until Table.Unlink, even if the field Unlink is
-	// set.
+	// valid and has a handle, but is used up from the start: no request matches it, and none
+	// can be made from it. It exists until Table.Unlink, even if the field Unlink is set.
 	//
-	// A GET, and a PUT with an ACK, count twice: for the SEND and for the REPLY or ACK.
-	// Responses to requests from the MD are tracked only if the threshold is not Unlimited
-	// (lnet-core 6.4). Otherwise no event reports that a response will not come.
+	// A GET, and a PUT with an ACK, count as two operations: one for the SEND, and one for
+	// the REPLY or ACK. If the threshold is Unlimited, responses are not tracked (lnet-core
+	// 6.4), so no event reports that a response did not arrive.
 	Threshold int
-	// Unlink unlinks the MD when it is used up: when the threshold is reached or, with the
-	// option MaxSize, when less than MaxSize bytes are left.
+	// Unlink unlinks the MD automatically when it is used up: when Threshold operations have
+	// begun, or with the option MaxSize, when less than MaxSize bytes of memory remain.
 	Unlink bool
-	// MaxSize is the maximum size of one request in bytes, with the option MaxSize.
+	// MaxSize is the maximum size of one request in bytes. It is used if the option MaxSize
+	// is set.
 	MaxSize int
 	// Options is a combination of the options above.
 	Options MDOptions
@@ -81,9 +86,9 @@ type MD struct {
 	UserPtr any
 }
 
-// md is a linked MD with the match entry that it is attached to. The fields that a match
-// reads come first and are adjacent, because among a million entries every cache line is a
-// miss.
+// md is an MD in the table, with the match entry by which it is attached. The fields that
+// a match reads come first and are adjacent: with a million entries, each access to
+// another cache line has to read main memory.
 type md struct {
 	indexEntry indexEntry // guarded by portal.mu
 
@@ -93,9 +98,9 @@ type md struct {
 	offset             int
 	threshold          int
 	refs               int   // operations under way
-	awaits             uint8 // responses that requests have asked for: awaitAck, awaitReply
-	zombie             bool  // unlinked: it can no longer be found
-	aborted            bool  // unlinked by Unlink
+	awaits             uint8 // kinds of responses that requests have asked for: awaitAck, awaitReply
+	zombie             bool  // it was unlinked, and can no longer be found by its handle
+	aborted            bool  // it was unlinked by Unlink, and not automatically
 	finished           bool  // the last event is queued, or was delivered
 	draining           bool  // a goroutine is running the handler, or is about to
 	severalOutstanding bool  // more than one response has been outstanding at once
@@ -116,29 +121,31 @@ type md struct {
 	// Guarded by mu.
 	events       *queuedEvent // events that wait for the handler, oldest first
 	eventsTail   *queuedEvent
-	waiting      int          // number of these events
+	waiting      int          // number of events in this queue
 	outstanding  int          // responses that are outstanding
-	deadline     atomic.Int64 // of the tracked response, 0 if none; scans read it without mu
+	deadline     atomic.Int64 // deadline of the tracked response, or 0; scans read it without mu
 	issued       int64        // when the request was made
-	nextHop      lnet.NID     // neighbour that it was sent to
-	departure    Departure    // that the outstanding requests have in common, if any
+	nextHop      lnet.NID     // neighbour to which that request was sent
+	departure    Departure    // departure of all outstanding requests, or zero if they differ
 	hasDeparture bool         // departure is set
 }
 
-// An ACK or REPLY is accepted only if a request has asked for one.
+// Bits of md.awaits. An ACK or REPLY is accepted only if a request from the MD has asked
+// for it.
 const (
 	awaitAck = 1 << iota
 	awaitReply
 )
 
-// exhausted reports whether the MD can accept no further operation. d.mu is held.
+// exhausted reports whether the MD is used up, so that it can accept no further operation.
+// d.mu must be held.
 func (d *md) exhausted() bool {
 	return d.threshold == 0 || d.options&MaxSize != 0 && (d.offset < 0 || d.offset > d.mem.Length-d.maxSize)
 }
 
-// remaining returns the number of bytes from offset to the end. An offset beyond the end leaves
-// 0, and so does one that is negative because it overflowed a 32-bit int (lnet-core 4.2,
-// quirk).
+// remaining returns the number of bytes from offset to the end of the memory. It returns 0
+// if offset is beyond the end, or is negative because it overflowed a 32-bit int
+// (lnet-core 4.2, quirk).
 func (d *md) remaining(offset int) int {
 	if offset < 0 || offset > d.mem.Length {
 		return 0
@@ -146,9 +153,9 @@ func (d *md) remaining(offset int) int {
 	return d.mem.Length - offset
 }
 
-// maxLength returns the maximum number of bytes for a request at offset (lnet-core 4.2 step 7).
-// With ManageRemote, a valid MaxSize can extend past the end of the memory. Kernels then
-// write past the end; maxLength does not.
+// maxLength returns the maximum number of bytes of a request at offset (lnet-core 4.2 step
+// 7). With ManageRemote, offset plus MaxSize may be beyond the end of the memory. Kernels
+// then write past the end; the result of maxLength never exceeds the memory.
 func (d *md) maxLength(offset int) int {
 	if d.options&MaxSize != 0 {
 		return min(d.maxSize, d.remaining(offset))
@@ -156,7 +163,7 @@ func (d *md) maxLength(offset int) int {
 	return d.remaining(offset)
 }
 
-// consume counts one operation and takes a reference. d.mu is held.
+// consume counts one operation and takes a reference to the MD. d.mu must be held.
 func (d *md) consume() {
 	if d.threshold > 0 {
 		d.threshold--
@@ -164,8 +171,8 @@ func (d *md) consume() {
 	d.refs++
 }
 
-// apply makes o an operation on d, which matches it, or drops o (lnet-core 4.2 steps 6 to
-// 10). p.mu is held.
+// apply makes o an operation on d, which matches it, and returns Accept. If d cannot
+// accept it, apply returns Drop (lnet-core 4.2 steps 6 to 10). p.mu must be held.
 func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	e := &o.Event
 	d.mu.Lock()
@@ -200,7 +207,7 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 	return Accept
 }
 
-// describe sets the fields of an event that describe its MD. d.mu is held.
+// describe sets the fields of an event that describe its MD. d.mu must be held.
 func (d *md) describe(e *Event) {
 	e.MD = d.handle
 	if e.Bytes = d.segment[0].Bytes; e.Bytes != nil {
@@ -212,7 +219,7 @@ func (d *md) describe(e *Event) {
 	e.UserPtr = d.userPtr
 }
 
-// newMD returns an MD made from c, which is valid. The MD is not yet in a table.
+// newMD returns a new MD made from c, which must be valid. The MD is not in the table yet.
 func (t *Table) newMD(c *MD) (*md, error) {
 	if t.mds.New == nil {
 		return nil, fmt.Errorf("table was not made by New: %w", ErrInvalid)
@@ -238,14 +245,15 @@ func (t *Table) newMD(c *MD) (*md, error) {
 	return d, nil
 }
 
-// finish releases the memory, before d's last event is delivered. No operation uses the
-// memory any more. d.mu is held.
+// finish releases the MD's memory before the last event is delivered. No operation may use
+// the memory any more. d.mu must be held.
 func (d *md) finish() {
 	d.finished = true
 	d.mem.Unpin()
 }
 
-// check validates c (lnet-core 2.2). It returns the length of the memory in bytes.
+// check returns ErrInvalid if c is invalid (lnet-core 2.2). Otherwise it returns the
+// length of the memory in bytes.
 func (c *MD) check() (length int, err error) {
 	m := &c.Memory
 	if c.Bytes != nil {
@@ -278,7 +286,8 @@ func (c *MD) check() (length int, err error) {
 	return m.Length, nil
 }
 
-// freeMD recycles an MD that is in no table and not in use.
+// freeMD returns the record of an MD to the pool. The MD must not be in the table or in
+// use.
 func (t *Table) freeMD(d *md) {
 	d.mu.Lock()
 	if !d.finished { // d was never linked

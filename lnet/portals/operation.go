@@ -9,19 +9,20 @@ import (
 )
 
 // Operation is the record of one operation on an MD: a request or response that has
-// arrived, or a request of this node. The owner embeds it in the record of the message, so
-// that it costs no allocation. The owner may reuse it when the operation has ended: by
-// Drop, by a result of false, by an error, or by Finish.
+// arrived, or a request of this node. The owner of an operation, the caller of the table,
+// embeds it in its own record of the message, which avoids an allocation. It may reuse the
+// operation when that has ended: when a method returned Drop, false or an error, or when
+// Finish was called.
 //
-// The zero value is ready for use. The owner sets the fields that the message determines
-// before it passes the operation to the table, and must not use it while the table keeps it
-// (Delay).
+// The zero value is ready for use. Before the owner passes the operation to the table, it
+// sets the fields that the message determines. It must not use the operation while the
+// table keeps it (Delay).
 type Operation struct {
-	// Event is passed to the MD's handler. The owner sets the fields that the message
-	// determines. The table sets those that describe the MD, and Type, Length and Offset
-	// where matching determines them.
+	// Event is the event that the MD's handler receives. The owner sets the fields that the
+	// message determines. The table sets those that describe the MD, and sets Type, Length
+	// and Offset if they result from matching.
 	Event Event
-	// Owner is the record that the operation belongs to. The table does not use it.
+	// Owner is the owner's record of the message. The table does not use it.
 	Owner any
 
 	// Length is the number of bytes that an arrived request asks for: the payload length of
@@ -29,35 +30,36 @@ type Operation struct {
 	Length int
 	// RemoteOffset is the offset in an arrived request, 0 to 2^32-1.
 	RemoteOffset int
-	// Handle is the handle to which the response to an arrived request goes.
+	// Handle is the handle in an arrived request, to which the response is addressed.
 	Handle lnet.Handle
-	// Aliases are further NIDs of the peer whose primary NID is Event.Initiator.NID
-	// (lnet-core 4.2 step 5). The slice must not be modified while the table keeps the
-	// operation.
+	// Aliases are further NIDs of the peer with the primary NID Event.Initiator.NID; an entry
+	// matches if it has any of them (lnet-core 4.2 step 5). The slice must not be modified
+	// while the table keeps the operation.
 	Aliases []lnet.NID
-	// Closing, if it is not nil and holds true, prevents the operation from being delayed.
-	// After a caller has stored true and then called DropDelayed, no operation with this
-	// Closing is waiting.
+	// Closing, if it is not nil and holds true, prevents the operation from waiting on a lazy
+	// portal. The owner can store true and then call DropDelayed; after that, no operation
+	// with this Closing is waiting.
 	Closing *atomic.Bool
 
-	// Ack is set by Match. It reports that an ACK must be sent when the PUT is complete.
+	// Ack is set by Match. It reports whether an ACK must be sent when the PUT is complete.
 	Ack bool
-	// Departure is set by the owner before Finish, if the request has left. See Departure.
+	// Departure describes how the request was sent. The owner sets it before Finish if the
+	// request was sent.
 	Departure Departure
 
-	// Issued is set by BeginReply and BeginAck. It is the time of the request, or 0 if the
-	// request is not tracked or no longer tracked.
+	// Issued is set by BeginReply and BeginAck. It is Begin.Now of the request, or 0 if the
+	// response is not tracked or no longer tracked.
 	Issued int64
-	// Cause is set by Match, Attach, BeginReply and BeginAck if they drop the operation.
+	// Cause is the reason if Match, Attach, BeginReply or BeginAck drops the operation.
 	Cause Cause
 
 	md            *md
-	wantsResponse bool       // the request asked for a response
-	next          *Operation // in Operations
+	wantsResponse bool       // the request of this node asked for an ACK or REPLY
+	next          *Operation // used by Operations
 }
 
-// Memory returns the part of the MD's memory that an accepted or begun operation uses. It
-// is empty when the operation has ended.
+// Memory returns the part of the MD's memory that the operation uses. It is empty when the
+// operation has ended.
 func (o *Operation) Memory() memory.Vector {
 	d := o.md
 	if d == nil {
@@ -78,8 +80,8 @@ func (o *Operation) Memory() memory.Vector {
 	return d.mem.Slice(offset, length)
 }
 
-// Handler returns the handler of the MD of a begun operation. It returns nil if the MD has
-// no handler or the operation has ended.
+// Handler returns the handler of the operation's MD. It returns nil if the MD has no
+// handler or the operation has ended.
 func (o *Operation) Handler() Handler {
 	if o.md == nil {
 		return nil
@@ -119,7 +121,7 @@ func (q *Operations) appendAll(o *Operations) {
 	*o = Operations{}
 }
 
-// Next removes the oldest operation and returns it, or nil if q is empty.
+// Next removes the oldest operation and returns it. It returns nil if q is empty.
 func (q *Operations) Next() *Operation {
 	o := q.head
 	if o != nil {
@@ -129,25 +131,25 @@ func (q *Operations) Next() *Operation {
 	return o
 }
 
-// Begin describes a request that begins.
+// Begin describes a request that starts.
 type Begin struct {
 	// Type is MsgPut or MsgGet.
 	Type lnet.MsgType
-	// Response reports whether an ACK or a REPLY is requested.
+	// Response reports whether the request asks for an ACK or a REPLY.
 	Response bool
-	// Track asks for the response to be tracked. The MD's options TrackResponse and
+	// Track requests that the response is tracked. The MD's options TrackResponse and
 	// NoTrackResponse take precedence (lnet-core 6.4).
 	Track bool
 	// Now is the current time. Deadline is the time by which the response is due.
 	Now, Deadline int64
-	// NextHop is the neighbour that the request is sent to; see SetNextHop.
+	// NextHop is the neighbour to which the request is sent. SetNextHop changes it.
 	NextHop lnet.NID
 }
 
 // Begin starts a request from the bound MD h and returns the MD's whole memory (lnet-core
-// 6.1, 6.2). It counts one operation of the threshold, and makes o.Event a SEND event;
-// Finish ends the operation. If the MD is unknown, attached or used up, the error is
-// ErrNotFound and o has ended.
+// 6.1, 6.2). It counts one operation of the threshold and makes o.Event a SEND event. The
+// caller must end the operation with Finish. If the MD is unknown, attached or used up,
+// the error is ErrNotFound, and o has ended.
 func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, error) {
 	d, _ := t.lockBound(h)
 	if d == nil {
@@ -179,8 +181,8 @@ func (t *Table) Begin(h lnet.Handle, o *Operation, b Begin) (memory.Vector, erro
 	return memory, nil
 }
 
-// Region returns the region of the first byte of the bound MD h. It returns nil if the byte
-// is in no region or h is not such an MD.
+// Region returns the memory region that contains the first byte of the bound MD h. It
+// returns nil if that byte is in no region, or if h is no bound MD with operations left.
 func (t *Table) Region(h lnet.Handle) *memory.Region {
 	d, _ := t.lockBound(h)
 	if d == nil {
@@ -190,8 +192,8 @@ func (t *Table) Region(h lnet.Handle) *memory.Region {
 	return d.mem.Region()
 }
 
-// Aborted reports whether Unlink was called for the MD of o, an operation that has not
-// ended. If so, a message that has not left yet must not be sent.
+// Aborted reports whether Unlink was called for the MD of o. o must not have ended. If
+// Aborted returns true, a message that was not sent yet must not be sent.
 func (t *Table) Aborted(o *Operation) bool {
 	d := o.md
 	d.mu.Lock()
@@ -199,8 +201,8 @@ func (t *Table) Aborted(o *Operation) bool {
 	return d.aborted
 }
 
-// lockBound returns the bound MD h, which has operations left, with its mu held. Otherwise it
-// returns nil and the cause.
+// lockBound returns the bound MD h with its mu held. If h is no bound MD or is used up, it
+// returns nil and the reason.
 func (t *Table) lockBound(h lnet.Handle) (*md, Cause) {
 	d := t.find(h)
 	if d == nil {
@@ -222,12 +224,14 @@ func (t *Table) lockBound(h lnet.Handle) (*md, Cause) {
 	return nil, c
 }
 
-// BeginReply starts the REPLY to a request from h, with the given payload size in bytes
-// (lnet-core 5.5). If it returns false, o has ended and the message must be dropped.
-// Otherwise the caller puts o.Event.Length bytes into o.Memory() and calls Finish.
+// BeginReply starts the REPLY to a request from the MD h, with a payload of the given
+// number of bytes (lnet-core 5.5). If it returns true, the caller puts o.Event.Length
+// bytes into o.Memory() and calls Finish. If it returns false, o has ended and the caller
+// must drop the message.
 //
-// Only an MD that a GET was made from accepts a REPLY. A peer that receives a PUT therefore
-// cannot write into the memory of the PUT by its handle. Kernels check the handle only.
+// Only an MD from which a GET was made accepts a REPLY. Otherwise a peer that receives a
+// PUT could use the handle in it to write into the memory of the PUT. Kernels check only
+// the handle.
 func (t *Table) BeginReply(h lnet.Handle, o *Operation, payload int) bool {
 	d, c := t.lockBound(h)
 	if d == nil {
@@ -250,9 +254,9 @@ func (t *Table) BeginReply(h lnet.Handle, o *Operation, payload int) bool {
 	return true
 }
 
-// BeginAck starts the ACK of a PUT from h (lnet-core 5.6). If it returns false, o has ended
-// and the message must be dropped. Otherwise the caller calls Finish. Only an MD that a PUT
-// with an ACK was made from accepts an ACK.
+// BeginAck starts the ACK of a PUT from the MD h (lnet-core 5.6). If it returns true, the
+// caller calls Finish. If it returns false, o has ended and the caller must drop the
+// message. Only an MD from which a PUT with an ACK was made accepts an ACK.
 func (t *Table) BeginAck(h lnet.Handle, o *Operation) bool {
 	d, c := t.lockBound(h)
 	if d == nil {
@@ -269,7 +273,8 @@ func (t *Table) BeginAck(h lnet.Handle, o *Operation) bool {
 	return true
 }
 
-// startOperation makes o an operation on d. The caller holds d.mu, and startOperation releases it.
+// startOperation makes o an operation on d. The caller must hold d.mu; startOperation
+// releases it.
 func (d *md) startOperation(o *Operation) {
 	d.consume()
 	o.Issued = 0
@@ -282,9 +287,10 @@ func (d *md) startOperation(o *Operation) {
 	d.mu.Unlock()
 }
 
-// Finish ends an accepted, taken or begun operation with the result err and delivers
-// o.Event (lnet-core 3.4). If err is nil but the MD was unlinked during the operation, the
-// event's error is ErrTimedOut.
+// Finish ends an operation with the result err and delivers o.Event (lnet-core 3.4). The
+// operation must have been accepted by Match or Attach, or started by Begin, BeginReply or
+// BeginAck. If err is nil but Unlink was called during the operation, the event's error is
+// ErrTimedOut.
 func (t *Table) Finish(o *Operation, err error) {
 	d := o.md
 	e := &o.Event
@@ -316,24 +322,25 @@ func (t *Table) Finish(o *Operation, err error) {
 }
 
 const (
-	// waitingMax is the number of events waiting for an MD's handler at which requests from
-	// peers are dropped.
+	// waitingMax is the number of waiting events for an MD's handler from which requests of
+	// peers to the MD are dropped.
 	waitingMax = 16384
-	// drainMax is the number of queued events that one goroutine delivers before it hands
-	// the rest over.
+	// drainMax is the number of queued events that one goroutine delivers before it passes
+	// the rest to another one.
 	drainMax = 64
 )
 
-// queuedEvent is an event that waits for an earlier handler call of its MD to return.
+// queuedEvent is an event that waits until the handler has returned from earlier events of
+// its MD.
 type queuedEvent struct {
 	event Event
 	next  *queuedEvent
 }
 
-// deliver runs d's handler for e. If another goroutine is running the handler, or the
-// caller is in it, deliver queues a copy of e instead, so a handler that causes events of
-// its own MD does not recurse. The caller holds d.mu, and deliver releases it. If e is its
-// last event, d may be recycled when deliver returns.
+// deliver calls d's handler for e. If another goroutine is running the handler, or the
+// handler itself is the caller, deliver only queues a copy of e. So a handler that causes
+// events of its own MD does not recurse. The caller must hold d.mu; deliver releases it.
+// If e is the last event, d may have been recycled when deliver returns.
 func (t *Table) deliver(d *md, e *Event) {
 	if d.handler == nil {
 		last := d.finished
@@ -363,10 +370,10 @@ func (t *Table) deliver(d *md, e *Event) {
 	t.drain(d, h, e)
 }
 
-// drain runs d's handler h for e, unless e is nil, and then for the queued events. It
-// returns when the queue is empty, or after it has handed the rest over. The caller has set
-// d.draining, or was handed it. d may be recycled when drain returns. Handlers are called
-// from drain only; InHandler depends on that.
+// drain calls d's handler h for e, unless e is nil, and then for the queued events. It
+// returns when the queue is empty, or when it has passed the rest of the queue to another
+// goroutine. d.draining must be set. d may have been recycled when drain returns. Handlers
+// must be called from drain only, because InHandler depends on that.
 //
 //go:noinline
 func (t *Table) drain(d *md, h Handler, e *Event) {

@@ -11,22 +11,22 @@ import (
 
 // Config configures a Table.
 type Config struct {
-	// Cookie is the interface cookie of the handles (lnet-core 1.4). It should differ from
-	// those of earlier incarnations of the node.
+	// Cookie is the interface cookie of the table's handles (lnet-core 1.4). It should differ
+	// from that of earlier incarnations of the node, so that their handles are not valid.
 	Cookie uint64
-	// Spawn runs run in another goroutine. It must run it exactly once, even if the owner
-	// is about to close, because events wait for it. Spawn is called with no lock held. It
-	// must not block, and must not call run itself.
+	// Spawn must call run in another goroutine exactly once, even if the owner is about to
+	// close the table, because events wait for it. It must not block, and must not call run
+	// itself. It is called with no lock held.
 	//
-	// Spawn limits how long one goroutine delivers events. A goroutine that delivers an
-	// event also delivers those that other goroutines queue for the same MD meanwhile, and
-	// that may never end. After 64 of them it hands the rest over by Spawn. If Spawn is
-	// nil, it continues.
+	// Spawn limits how long one goroutine delivers events. A goroutine that delivers an event
+	// also delivers the events that other goroutines queue for the same MD meanwhile, which
+	// may never end. After 64 of them it therefore passes the rest to Spawn. If Spawn is nil,
+	// it continues itself.
 	Spawn func(run func())
 }
 
-// Table holds the MDs and portals of a node. New creates one; the zero value accepts no MD.
-// All methods are safe for concurrent use, and none blocks.
+// Table holds the MDs and portals of a node. New creates one; the zero Table accepts no
+// MD. All methods are safe for concurrent use, and do not block.
 type Table struct {
 	cookie  uint64
 	objects atomic.Uint64 // number of MDs created
@@ -51,8 +51,8 @@ func New(c Config) *Table {
 	return t
 }
 
-// portalClass is the class of a portal. The first successful Attach determines it for good
-// (lnet-core 2.1 step 3).
+// portalClass is the class of a portal: unique or wildcard. The first successful Attach or
+// Claim determines it, and it never changes (lnet-core 2.1 step 3).
 type portalClass uint8
 
 const (
@@ -61,8 +61,8 @@ const (
 	classWildcard
 )
 
-// portal is one of the 64 portals: the entries that can match, and the requests that wait
-// for an entry.
+// portal is one of the 64 portals. It has the entries that can still match, and the PUTs
+// that wait for an entry.
 type portal struct {
 	mu      sync.Mutex // guards the other fields, and md.indexEntry of attached MDs
 	class   portalClass
@@ -70,15 +70,16 @@ type portal struct {
 	closed  bool
 	index   index
 	delayed Operations
-	claims  []*Claim // claims that are held, in no order
-	// unclaimed is the number of entries in the index that are under no claim.
+	claims  []*Claim // claims that have not ended, in no order
+	// unclaimed is the number of entries in the index that do not belong to a claim that has
+	// not ended.
 	unclaimed int
 }
 
 // Close stops matching: no MD can be created or found any more, and every request is
-// dropped. MDs are removed without an event, except for those with an operation that has
-// yet to Finish. A closed table keeps no MD and no memory in use; only operations under way
-// keep theirs. Close returns the delayed requests for the caller to drop.
+// dropped. MDs are removed without an event, except for MDs with operations under way,
+// whose last event Finish still delivers. Their memory remains in use until then. Close
+// returns the waiting PUTs; the caller must drop them.
 func (t *Table) Close() (dropped Operations) {
 	for k := range t.portals {
 		p := &t.portals[k]
@@ -94,9 +95,9 @@ func (t *Table) Close() (dropped Operations) {
 	return dropped
 }
 
-// Bind creates an MD for requests of this node: PUTs from it and GETs into it. It matches
-// no requests, may not have OpPut or OpGet, and holds at most 1 MiB. The error is
-// ErrInvalid or ErrClosed.
+// Bind creates an MD for requests of this node, that is, for PUTs from its memory and GETs
+// into it. Requests of other nodes cannot use it. It must not have OpPut or OpGet, and
+// holds at most 1 MiB. The error is ErrInvalid or ErrClosed.
 func (t *Table) Bind(c MD) (lnet.Handle, error) {
 	h, err := t.bind(&c)
 	if err != nil {
@@ -128,15 +129,14 @@ func (t *Table) bind(c *MD) (lnet.Handle, error) {
 	return h, nil
 }
 
-// Unlink unlinks an MD, so that no further request matches it. Operations under way
-// continue; messages that have not left yet are canceled (see Aborted). The MD's last event
-// has Unlinked set. If no operation is under way, it is an UNLINK event, which is delivered
-// before Unlink returns unless earlier events of the MD are still being delivered.
-// Otherwise it is the event of the last operation.
+// Unlink unlinks an MD, so that no further request finds it. Operations under way
+// continue, but messages that were not sent yet must be canceled (see Aborted). The MD's
+// last event has Unlinked set. If operations are under way, it is the event of the last of
+// them. Otherwise it is an UNLINK event, which is delivered before Unlink returns, unless
+// earlier events of the MD are still being delivered.
 //
-// The error is ErrNotFound if the last event was already delivered, or will be delivered
-// when the operations under way end. If the error also matches ErrClosed, the MD may have
-// been removed by Close without an event.
+// The error is ErrNotFound if the MD was already unlinked or never existed. If the error
+// also matches ErrClosed, Close may have removed the MD without an event.
 func (t *Table) Unlink(h lnet.Handle) error {
 	d := t.lockMD(h)
 	if d == nil {
@@ -150,8 +150,9 @@ func (t *Table) Unlink(h lnet.Handle) error {
 	return nil
 }
 
-// lockMD returns the MD for h with its mu held and, if it is attached, its portal's. It
-// returns nil if there is no such MD.
+// lockMD returns the MD with the handle h. It returns nil if the MD does not exist or was
+// unlinked. Otherwise d.mu is held, and portal.mu as well if the MD is attached; release
+// releases both.
 func (t *Table) lockMD(h lnet.Handle) *md {
 	d := t.find(h)
 	if d == nil {
@@ -187,10 +188,10 @@ func (d *md) release() {
 	}
 }
 
-// unlink unlinks d, which lockMD returned, and releases it.
+// unlink unlinks d, which lockMD returned, and releases the locks.
 func (t *Table) unlink(d *md) { t.unlinkWithError(d, nil) }
 
-// unlinkWithError is like unlink, with the error why in the UNLINK event.
+// unlinkWithError is like unlink, but the UNLINK event has the error why.
 func (t *Table) unlinkWithError(d *md, why error) {
 	d.aborted = true
 	t.invalidate(d)
@@ -211,7 +212,7 @@ func (t *Table) unlinkWithError(d *md, why error) {
 	t.freeEvent(q)
 }
 
-// invalidate makes d a zombie, which its handle no longer finds. d.mu is held.
+// invalidate makes d a zombie: its handle no longer finds it. d.mu must be held.
 func (t *Table) invalidate(d *md) {
 	d.zombie = true
 	t.handles.remove(d)

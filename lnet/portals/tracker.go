@@ -6,16 +6,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Overdue is a request whose response is overdue.
+// Overdue is a request whose response is overdue, or will never arrive.
 type Overdue struct {
-	// Handle is the MD that the request was made from.
+	// Handle is the handle of the MD from which the request was made.
 	Handle lnet.Handle
-	// NextHop is the neighbour that the request was last sent to.
+	// NextHop is the neighbour to which the request was last sent.
 	NextHop lnet.NID
 }
 
-// tracks reports whether a response must be tracked. parameter is the caller's choice. d.mu
-// is held.
+// tracks reports whether the response to a request from d must be tracked. parameter is
+// Begin.Track. d.mu must be held.
 func (d *md) tracks(parameter bool) bool {
 	if d.options&NoTrackResponse != 0 {
 		return false
@@ -23,8 +23,8 @@ func (d *md) tracks(parameter bool) bool {
 	return parameter || d.options&TrackResponse != 0
 }
 
-// track starts to wait for the response to a request, or changes the deadline of the wait
-// (lnet-core 6.4). d.mu is held.
+// track starts to track the response to a request. If a response to d is already tracked,
+// track changes its deadline (lnet-core 6.4). d.mu must be held.
 func (t *Table) track(d *md, b *Begin) {
 	if d.deadline.Swap(b.Deadline) == 0 {
 		t.handles.shard(d.handle.Object).trackers.Add(1)
@@ -33,34 +33,35 @@ func (t *Table) track(d *md, b *Begin) {
 	d.nextHop = b.NextHop
 }
 
-// untrack ends the wait for a response to d. It does nothing if d is not tracked. d.mu is
-// held.
+// untrack ends the tracking of a response to d. It does nothing if no response is tracked.
+// d.mu must be held.
 func (t *Table) untrack(d *md) { t.handles.shard(d.handle.Object).untrack(d) }
 
-// untrack ends the wait for a response to d, an MD of the shard.
+// untrack ends the tracking of a response to d, an MD in the shard.
 func (s *handleShard) untrack(d *md) {
 	if d.deadline.Swap(0) != 0 {
 		s.trackers.Add(-1)
 	}
 }
 
-// answered reports whether no response is outstanding. Kernels keep waiting if the MD has
-// operations left, and unlink it although it was answered. Here the wait ends with the
-// response, but only if the MD never waited for several responses at once. Otherwise a
-// duplicate ACK from one peer would count as the ACK of another peer that never answered. A
-// request that could not be sent stays outstanding, so that the program at least gets an
-// UNLINK event. d.mu is held.
+// answered reports whether tracking must end because no response is outstanding. It always
+// returns false if d ever waited for several responses at once. Otherwise a duplicate ACK
+// from one peer would count as the ACK of another peer, which never answered.
+//
+// Kernels continue to track if the MD has operations left, and so unlink an MD although it
+// was answered. A request that could not be sent counts as outstanding, so that the
+// program at least receives an UNLINK event. d.mu must be held.
 func (d *md) answered() bool { return d.outstanding == 0 && !d.severalOutstanding }
 
-// overdue reports whether a response is tracked and its deadline has passed. Unless d.mu is
-// held, the result may change at any time.
+// overdue reports whether a response to d is tracked and its deadline has passed. If d.mu
+// is not held, the result may be outdated when overdue returns.
 func (d *md) overdue(now int64) bool {
 	deadline := d.deadline.Load()
 	return deadline != 0 && deadline <= now
 }
 
-// SetNextHop records that the request o, which has not ended, is sent to another neighbour than
-// the one passed to Begin.
+// SetNextHop records that the request o is sent to another neighbour than the one passed
+// to Begin. o must not have ended.
 func (t *Table) SetNextHop(o *Operation, hop lnet.NID) {
 	if !o.wantsResponse {
 		return
@@ -73,8 +74,8 @@ func (t *Table) SetNextHop(o *Operation, hop lnet.NID) {
 	d.mu.Unlock()
 }
 
-// NextHop returns the neighbour that the last tracked request from the MD was sent to. It
-// returns the zero NID if no response is tracked.
+// NextHop returns the neighbour to which the last tracked request from the MD h was sent.
+// It returns the zero NID if no response is tracked.
 func (t *Table) NextHop(h lnet.Handle) lnet.NID {
 	d := t.find(h)
 	if d == nil {
@@ -88,7 +89,7 @@ func (t *Table) NextHop(h lnet.Handle) lnet.NID {
 	return d.nextHop
 }
 
-// Trackers returns the number of MDs whose response is tracked.
+// Trackers returns the number of MDs with a tracked response.
 func (t *Table) Trackers() int {
 	n := int64(0)
 	for i := range t.handles.shards {
@@ -98,14 +99,14 @@ func (t *Table) Trackers() int {
 }
 
 // AppendOverdue appends the tracked requests whose deadline is now or earlier. The caller
-// then calls UnlinkOverdue. AppendOverdue holds each lock only for a few MDs at a time.
-// Parts of the table without tracked requests are skipped.
+// then calls UnlinkOverdue for each. AppendOverdue skips parts of the table without
+// tracked requests, and never holds a lock for more than a few MDs.
 func (t *Table) AppendOverdue(dst []Overdue, now int64) []Overdue {
 	return t.appendExpired(dst, now, func(d *md) bool { return d.overdue(now) })
 }
 
-// appendExpired appends the tracked requests whose deadline is until or earlier and for
-// whose MD match returns true. match is called with the MD's mu held.
+// appendExpired appends the tracked requests whose deadline is until or earlier, if match
+// returns true for their MD. match is called with md.mu held.
 func (t *Table) appendExpired(dst []Overdue, until int64, match func(d *md) bool) []Overdue {
 	first := len(dst)
 	for i := range t.handles.shards {
@@ -131,9 +132,9 @@ func (t *Table) appendExpired(dst []Overdue, until int64, match func(d *md) bool
 	return dst
 }
 
-// UnlinkOverdue is like Unlink for a request from AppendOverdue. It first checks again that
-// a response is tracked whose deadline is now or earlier. If the response has arrived
-// since, or another request was made, the MD stays and the error is ErrNotFound.
+// UnlinkOverdue unlinks an MD that AppendOverdue returned. It is like Unlink, but first
+// checks again that a tracked response is overdue. If the response has arrived since, or
+// another request was made, the MD is kept and the error is ErrNotFound.
 func (t *Table) UnlinkOverdue(h lnet.Handle, now int64) error {
 	d := t.lockMD(h)
 	if d == nil {
