@@ -87,7 +87,7 @@ type Conn struct {
 
 	// The queues of messages that are not posted yet. In reserved are PUT_REQs and GET_REQs that wait for a
 	// receive buffer for their answer (Credits.Reserve). In normal are other messages that need a credit, in
-	// prompt those that need none. Urgent messages have queues of their own, which are served before reserved
+	// prompt those that need none. Urgent messages wait in separate queues, which are served before reserved
 	// and normal.
 	urgentReserved, reserved, urgent, normal, prompt queue
 	requests                                         requests // messages that wait for an answer

@@ -92,8 +92,8 @@ func (d *Descriptor) append(b []byte, order binary.AppendByteOrder) []byte {
 	return b
 }
 
-// decode decodes a descriptor at the beginning of b. It returns an error if b does not contain all of its
-// fragments. It reuses the memory of d.Fragments.
+// decode decodes a descriptor at the beginning of b. It returns an error if b does not contain all fragments.
+// It reuses the memory of d.Fragments.
 func (d *Descriptor) decode(b []byte, order binary.ByteOrder) error {
 	d.Key = order.Uint32(b)
 	n := order.Uint32(b[4:])

@@ -2,35 +2,33 @@ package protocol
 
 import "slices"
 
-// AckQueue holds the acknowledgements that are to be sent on one connection. It merges them into as
-// few NOOPs as the encoding allows (socklnd 10.4). The zero value is an empty queue of a V3 or V4
-// connection.
+// AckQueue contains the acknowledgements that are to be sent on one connection. It merges them into as few
+// NOOPs as the encoding allows (socklnd 10.4). The zero value is an empty queue of a V3 or V4 connection.
 //
-// The caller must limit Len, because the queue grows without bound if a peer sends requests but
-// reads nothing.
+// The caller must limit Len. Otherwise a peer that sends requests but reads no acknowledgements could make the
+// queue grow without bound.
 type AckQueue struct {
-	// Single puts every cookie into a separate NOOP, which is the only form that V2 supports. Set
-	// it before the first Add.
+	// Single makes Add use a separate NOOP for every cookie, which is the only form that V2 supports. Set it
+	// before the first Add.
 	Single bool
 
-	// queued[head:] is the queue. Removing an element increments head, so that a queue in steady
-	// state allocates nothing.
+	// queued[head:] is the queue. Removing an element increments head, so that a queue whose length changes
+	// little allocates nothing.
 	queued []pendingAck
 	head   int
 }
 
-// pendingAck is a queued NOOP. a and b have the same meaning as on the wire (see Cookies): a = 0:
-// the cookie b; a > b: the two cookies; a < b: a range. If closed is set, no more cookies are
-// merged into it.
+// pendingAck is a queued NOOP. a and b have the same meaning as on the wire (see Acknowledged): if a is 0, the
+// cookie b; if a > b, the two cookies a and b; if a < b, the range from a to b. If closed is set, no more
+// cookies are merged into it.
 type pendingAck struct {
 	a, b   uint64
 	closed bool
 }
 
-// Add queues the acknowledgement of the cookie k. If k is 0, there is no request and Add does
-// nothing. KeepaliveCookie queues a keepalive, unless the queue is not empty or the peer does not
-// support keepalives (Single). Add discards a cookie that the last queued NOOP already
-// acknowledges.
+// Add queues the acknowledgement of the cookie k. It does nothing if k is 0, or if the last queued NOOP already
+// acknowledges k. KeepaliveCookie queues a keepalive. Add drops a keepalive if the queue is not empty, because
+// any NOOP has the same effect, or if the peer does not support keepalives (Single).
 func (q *AckQueue) Add(k uint64) {
 	if k == 0 || k == KeepaliveCookie && q.Single {
 		return
@@ -52,7 +50,7 @@ func (q *AckQueue) Add(k uint64) {
 // Len returns the number of queued NOOPs.
 func (q *AckQueue) Len() int { return len(q.queued) - q.head }
 
-// Next removes the next NOOP from the queue and returns it. It returns false if the queue is empty.
+// Next removes the next NOOP from the queue and returns its frame. It returns false if the queue is empty.
 func (q *AckQueue) Next() (Frame, bool) {
 	if q.Len() == 0 {
 		return Frame{}, false
@@ -62,8 +60,8 @@ func (q *AckQueue) Next() (Frame, bool) {
 	return Frame{Type: FrameNoop, Request: p.a, Ack: p.b}, true
 }
 
-// TakePiggyback removes one cookie from the queue, to be sent in the Ack field of an LNET frame. It
-// returns false if the queue is empty, or if a keepalive is next: it stays in the queue, because an
+// TakePiggyback removes one cookie from the queue, which the caller sends in the Ack field of an LNET frame. It
+// returns false if the queue is empty or begins with a keepalive. A keepalive stays in the queue, because an
 // LNET frame cannot carry it.
 func (q *AckQueue) TakePiggyback() (uint64, bool) {
 	if q.Len() == 0 || q.queued[q.head].b == KeepaliveCookie {
@@ -75,10 +73,10 @@ func (q *AckQueue) TakePiggyback() (uint64, bool) {
 	case p.a == 0:
 		q.head++
 		return p.b, true
-	case p.a > p.b: // the lower of two
+	case p.a > p.b: // take the lower of two cookies
 		k, p.b = p.b, p.a
 		p.a = 0
-	default: // the first of a range
+	default: // take the first cookie of a range
 		k = p.a
 		p.a++
 		if p.a == p.b {
@@ -89,7 +87,8 @@ func (q *AckQueue) TakePiggyback() (uint64, bool) {
 	return k, true
 }
 
-// merge adds the cookie k, which is not 0 or 1, to p. It returns false if that is not possible.
+// merge adds the cookie k to p; k is neither 0 nor KeepaliveCookie. It returns false if the encoding does not
+// permit it.
 func (p *pendingAck) merge(k uint64, single bool) bool {
 	switch {
 	case p.b == KeepaliveCookie:
@@ -115,7 +114,8 @@ func (p *pendingAck) merge(k uint64, single bool) bool {
 	return false
 }
 
-// fillPair turns a pair of cookies and k into a range of three, if they are consecutive.
+// fillPair makes p a range of three cookies if k and the two cookies of p are consecutive. Otherwise it returns
+// false.
 func (p *pendingAck) fillPair(k uint64) bool {
 	lo, hi := p.b, p.a
 	switch {
@@ -131,6 +131,7 @@ func (p *pendingAck) fillPair(k uint64) bool {
 	return true
 }
 
+// contains reports whether p acknowledges the cookie k.
 func (p *pendingAck) contains(k uint64) bool {
 	if p.a != 0 && p.a <= p.b {
 		return p.a <= k && k <= p.b

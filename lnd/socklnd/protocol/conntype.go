@@ -2,12 +2,12 @@ package protocol
 
 import "strconv"
 
-// ConnType is the purpose of a connection, as seen by the side that states it: one side's BULK_OUT
-// is the other side's BULK_IN (socklnd 2.1).
+// ConnType is the type of a connection as one side sees it: a connection that is BULK_OUT for one side is
+// BULK_IN for the other (socklnd 2.1).
 type ConnType int32
 
-// The connection types. None is 0xffffffff on the wire. In an answer to a HELLO it means "refused,
-// try again".
+// The connection types. None is 0xffffffff on the wire. In the answer to a HELLO it means that the connection
+// is refused, and that the opener may try again.
 const (
 	None    ConnType = -1
 	Any     ConnType = 0
@@ -16,11 +16,10 @@ const (
 	BulkOut ConnType = 3
 )
 
-// Valid reports whether a connection can have the type: Any to BulkOut.
+// Valid reports whether c is a type that a connection can have: Any, Control, BulkIn or BulkOut.
 func (c ConnType) Valid() bool { return c >= Any && c <= BulkOut }
 
-// Invert returns the type that the other side gives to the connection. It returns None if c is not
-// Valid.
+// Invert returns the type that a connection has for the other side. It returns None if c is not Valid.
 func (c ConnType) Invert() ConnType {
 	switch c {
 	case Any, Control:

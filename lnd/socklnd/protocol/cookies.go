@@ -20,20 +20,20 @@ var (
 	errNoFrames     = errors.New("v1 has no frames")
 )
 
-// Cookies are the zero-copy requests that one frame acknowledges: none, one, two separate ones, or
-// a range.
+// Cookies are the cookies of the zero-copy requests that one frame acknowledges: none, one, two separate ones,
+// or a range.
 type Cookies struct {
-	// first to last are acknowledged, or only these two if pair is set. Both are 0 if there are
-	// none.
+	// If pair is set, the two cookies first and last are acknowledged, otherwise all from first to last. Both
+	// are 0 if no cookie is acknowledged.
 	first, last uint64
 	pair        bool
 }
 
-// Acknowledged returns the cookies that f acknowledges on a connection of version v (socklnd 10.3).
-// The error is a *lnet.FieldError.
+// Acknowledged returns the cookies that the frame f acknowledges on a connection of version v (socklnd 10.3).
+// If f is invalid, it returns a *lnet.FieldError.
 //
-// A range may hold up to 2^64-2 cookies: compare Len with the number of outstanding requests before
-// you iterate over All.
+// A range may contain up to 2^64-2 cookies. Compare Len with the number of outstanding requests before you
+// iterate over All.
 func Acknowledged(f Frame, v Version) (Cookies, error) {
 	switch {
 	case !v.Framed():

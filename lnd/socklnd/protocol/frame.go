@@ -29,19 +29,19 @@ const (
 // ErrFrameType is wrapped by the error for a frame of unknown type.
 var ErrFrameType = errors.New("neither NOOP (0xc0) nor LNET (0xc1)")
 
-// Frame is the header that the driver puts before each message.
+// Frame is the header of the driver, which precedes each message.
 type Frame struct {
 	// Type is FrameNoop or FrameLNet.
 	Type uint32
-	// Checksum is 0 in a frame without a checksum. We send 0 (socklnd 9).
+	// Checksum is 0 in a frame without a checksum (socklnd 9).
 	Checksum uint32
-	// Request is zc_cookies[0]. In an LNET frame it is the cookie of a zero-copy request, or 0. In
-	// a NOOP it is the first value of an acknowledgement. Ack is zc_cookies[1]: an acknowledged
+	// Request is zc_cookies[0]. In an LNET frame it is the cookie of a zero-copy request, or 0. In a NOOP it is
+	// the first value of an acknowledgement of several cookies, or 0. Ack is zc_cookies[1]: an acknowledged
 	// cookie, or 0. See Acknowledged.
 	Request, Ack uint64
 }
 
-// Append appends the FrameSize bytes of f.
+// Append appends the encoded frame, which has FrameSize bytes.
 func (f *Frame) Append(b []byte, order binary.AppendByteOrder) []byte {
 	b = order.AppendUint32(b, f.Type)
 	b = order.AppendUint32(b, f.Checksum)
@@ -49,7 +49,7 @@ func (f *Frame) Append(b []byte, order binary.AppendByteOrder) []byte {
 	return order.AppendUint64(b, f.Ack)
 }
 
-// Put writes f to the first FrameSize bytes of b.
+// Put encodes f into the first FrameSize bytes of b.
 func (f *Frame) Put(b []byte, order binary.ByteOrder) {
 	_ = b[FrameSize-1]
 	order.PutUint32(b, f.Type)
@@ -58,9 +58,8 @@ func (f *Frame) Put(b []byte, order binary.ByteOrder) {
 	order.PutUint64(b[16:], f.Ack)
 }
 
-// Decode reads f from the first FrameSize bytes of b. It returns io.ErrUnexpectedEOF if b is too
-// short, and a *lnet.FieldError with ErrFrameType if the type is unknown. On an error f is
-// unchanged.
+// Decode decodes the first FrameSize bytes of b into f. It returns io.ErrUnexpectedEOF if b is too short, and a
+// *lnet.FieldError with ErrFrameType if the type is unknown. On an error f is unchanged.
 func (f *Frame) Decode(b []byte, order binary.ByteOrder) error {
 	if len(b) < FrameSize {
 		return fmt.Errorf("frame: %d bytes of %d: %w", len(b), FrameSize, io.ErrUnexpectedEOF)

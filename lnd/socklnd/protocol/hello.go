@@ -46,19 +46,19 @@ const (
 type Hello struct {
 	// Version determines the layout.
 	Version Version
-	// Src is the NID of the sender's NI. Dst is the NID of the receiver's NI; receivers do not
-	// verify it. Dst may be zero, and V1 does not carry it.
+	// Src is the NID of the sender's NI. Dst is the NID of the receiver's NI, which receivers do not verify.
+	// Dst may be zero. A V1 HELLO does not contain it.
 	Src, Dst lnet.NID
-	// SrcPID is the sender's PID. DstPID is 0 if an active side sends the HELLO, and receivers
-	// ignore it.
+	// SrcPID is the sender's PID. DstPID is 0 if the sender has opened the connection (the active side).
+	// Receivers ignore it.
 	SrcPID, DstPID lnet.PID
-	// SrcIncarnation distinguishes the lives of the sender's NI. DstIncarnation is 0 if an active
-	// side sends the HELLO, and receivers ignore it.
+	// SrcIncarnation is the incarnation of the sender's NI. DstIncarnation is 0 if the sender has opened the
+	// connection (the active side). Receivers ignore it.
 	SrcIncarnation, DstIncarnation uint64
-	// Type is the sender's view of the connection. DecodeHello accepts any value.
+	// Type is the connection's type as the sender sees it. DecodeHello accepts any value.
 	Type ConnType
-	// IPs are the IPv4 addresses of the sender's bonded interfaces. They are obsolete: receivers
-	// discard them, and we never send any (socklnd 4.4). V4 has no such list.
+	// IPs are the IPv4 addresses of the sender's bonded interfaces. They are obsolete: receivers ignore them,
+	// and this node never sends any (socklnd 4.4). A V4 HELLO has no such list.
 	IPs []netip.Addr
 }
 
@@ -72,10 +72,10 @@ func (e *MagicError) Error() string {
 	return fmt.Sprintf("hello: unknown magic %#x", e.Magic)
 }
 
-// UnknownVersionError is the error for a HELLO of an unsupported version. A passive side answers it
-// with a HELLO of type None (socklnd 5.1).
+// UnknownVersionError is the error for a HELLO of an unsupported version. The passive side, which accepts the
+// connection, answers such a HELLO by a HELLO of type None (socklnd 5.1).
 type UnknownVersionError struct {
-	// Version is the number received. After the magic of V1 it is major + minor*65536.
+	// Version is the received number. After the magic of V1 it is major + minor*65536.
 	Version uint32
 	// Order is the sender's byte order.
 	Order binary.ByteOrder
@@ -117,8 +117,8 @@ func fixedSize(v Version) int {
 // Size returns the number of bytes that Append appends.
 func (h *Hello) Size() int { return fixedSize(h.Version) + 4*len(h.IPs) }
 
-// Append appends the HELLO in the given byte order, which V1 ignores. It returns an error and an
-// unchanged b if the layout cannot carry a value, such as a NID of 20 bytes.
+// Append appends the encoded HELLO in the given byte order. V1 is always little-endian. If the layout cannot
+// carry a value, such as a NID of 20 bytes, Append returns b unchanged and an error.
 func (h *Hello) Append(b []byte, order binary.AppendByteOrder) ([]byte, error) {
 	if err := h.check(); err != nil {
 		return b, err
@@ -176,7 +176,7 @@ func (h *Hello) checkIPs() error {
 	return nil
 }
 
-// nid4 returns n as 64 bits. The zero NID becomes 0.
+// nid4 returns n as the 64 bits of the wire; the zero NID becomes 0. It returns false if n does not fit.
 func nid4(n lnet.NID) (uint64, bool) {
 	if n.IsZero() {
 		return 0, true
@@ -231,12 +231,12 @@ func (h *Hello) appendTail(b []byte, order binary.AppendByteOrder) []byte {
 	return order.AppendUint32(b, uint32(len(h.IPs)))
 }
 
-// HelloNeed returns how many bytes of a HELLO the caller must read, given its first bytes b: first
-// 4 for the magic, then 8 to include the version, then the fixed part, then the whole HELLO. The
-// HELLO is complete if the result is not more than len(b). HelloNeed ignores bytes after it. The
-// result is at most MaxHelloSize.
+// HelloNeed returns how many bytes of a HELLO the caller must have before it can continue, given the first
+// bytes b. It returns first 4 (the magic), then 8 (also the version), then the size of the fixed part, and at
+// last the size of the whole HELLO. If the result is at most len(b), b contains the whole HELLO; HelloNeed
+// ignores bytes after it. The result is at most MaxHelloSize.
 //
-// Errors are *MagicError, *UnknownVersionError and *lnet.FieldError.
+// HelloNeed returns a *MagicError, a *UnknownVersionError or a *lnet.FieldError if the HELLO is invalid.
 func HelloNeed(b []byte) (int, error) {
 	if len(b) < 4 {
 		return 4, nil
@@ -263,7 +263,7 @@ func HelloNeed(b []byte) (int, error) {
 	return fixed + 4*n, nil
 }
 
-// helloOrder determines the byte order from the magic at the start of b.
+// helloOrder returns the magic at the beginning of b, and the byte order that it shows.
 func helloOrder(b []byte) (binary.ByteOrder, uint32, error) {
 	magic := binary.LittleEndian.Uint32(b)
 	switch magic {
@@ -276,7 +276,7 @@ func helloOrder(b []byte) (binary.ByteOrder, uint32, error) {
 	return nil, 0, &MagicError{Magic: magic}
 }
 
-// helloVersion reads the version after the magic.
+// helloVersion decodes the version, which follows the magic.
 func helloVersion(b []byte, order binary.ByteOrder, magic uint32) (Version, error) {
 	version := order.Uint32(b[4:])
 	if magic == lnet.MagicTCP {
@@ -289,7 +289,7 @@ func helloVersion(b []byte, order binary.ByteOrder, magic uint32) (Version, erro
 	return 0, &UnknownVersionError{Version: version, Order: order}
 }
 
-// helloIPs reads the number of addresses from a complete fixed part.
+// helloIPs decodes the number of addresses. b contains at least the fixed part of the HELLO.
 func helloIPs(b []byte, order binary.ByteOrder, v Version) (int, error) {
 	var n uint32
 	switch v {
@@ -314,9 +314,9 @@ func helloIPs(b []byte, order binary.ByteOrder, v Version) (int, error) {
 	return int(n), nil
 }
 
-// DecodeHello decodes a complete HELLO, of the length that HelloNeed returned. It also returns the
-// byte order of the sender, which applies to the frames on that connection too. On an error h is
-// zero. The errors are those of HelloNeed, and io.ErrUnexpectedEOF if b is too short.
+// DecodeHello decodes the HELLO b, whose length is the last result of HelloNeed. It also returns the sender's
+// byte order, which its frames on the connection have too. It returns the errors of HelloNeed,
+// io.ErrUnexpectedEOF if b is too short, and a *lnet.FieldError if b is too long. On an error h is zero.
 func DecodeHello(b []byte) (h Hello, order binary.ByteOrder, err error) {
 	need, err := HelloNeed(b)
 	if err != nil {
@@ -387,7 +387,7 @@ func (h *Hello) decodeV4(b []byte, order binary.ByteOrder) (err error) {
 	return nil
 }
 
-// decodeTail reads the fields after the NIDs in V2 to V4.
+// decodeTail decodes the fields after the NIDs in V2 to V4.
 func (h *Hello) decodeTail(b []byte, order binary.ByteOrder) {
 	h.SrcPID = lnet.PID(order.Uint32(b))
 	h.DstPID = lnet.PID(order.Uint32(b[4:]))
@@ -396,7 +396,7 @@ func (h *Hello) decodeTail(b []byte, order binary.ByteOrder) {
 	h.Type = ConnType(order.Uint32(b[24:]))
 }
 
-// decodeIPs reads the addresses from b, up to its end.
+// decodeIPs decodes the addresses, which fill b.
 func (h *Hello) decodeIPs(b []byte, order binary.ByteOrder) error {
 	for ; len(b) > 0; b = b[4:] {
 		n := order.Uint32(b)
@@ -410,7 +410,7 @@ func (h *Hello) decodeIPs(b []byte, order binary.ByteOrder) error {
 	return nil
 }
 
-// sourceNID4 converts v, and returns an error unless it identifies an NI (socklnd 5.1).
+// sourceNID4 returns the NID that v contains. It returns an error unless it is the NID of an NI (socklnd 5.1).
 func sourceNID4(v uint64) (lnet.NID, error) {
 	n := lnet.NIDFrom4(v)
 	if n.IsAny() {
@@ -422,7 +422,8 @@ func sourceNID4(v uint64) (lnet.NID, error) {
 	return n, nil
 }
 
-// destNID4 converts v. It also accepts the wildcard and 0, because receivers ignore the field.
+// destNID4 returns the NID that v contains. It also accepts the wildcard and 0, because receivers ignore the
+// field.
 func destNID4(v uint64) (lnet.NID, error) {
 	if v == 0 {
 		return lnet.NID{}, nil
@@ -434,8 +435,8 @@ func destNID4(v uint64) (lnet.NID, error) {
 	return n, nil
 }
 
-// largeNID reads a 20-byte NID. Type 0xff makes it the wildcard, whatever the other bytes are. 20
-// zero bytes are the zero NID.
+// largeNID decodes a NID of 20 bytes. If its type is 0xff, it is the wildcard, whatever the other bytes are. If
+// all bytes are zero, it is the zero NID.
 func largeNID(field string, b []byte) (lnet.NID, error) {
 	if b[1] == 0xff {
 		return lnet.AnyNID, nil

@@ -6,38 +6,39 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Peering is what one side remembers of a peer between connections: the version and the incarnation
-// of the first connection. All connections with a peer share them (socklnd 5.3, 5.4). The zero
+// Peering is what a node remembers of a peer while there are connections to it: their version and the peer's
+// incarnation. All connections to a peer have the same version and incarnation (socklnd 5.3, 5.4). The zero
 // value remembers nothing.
 type Peering struct {
 	Version     Version // 0: no version is recorded
 	Incarnation uint64
-	refusals    int // in a row
+	refusals    int // refusals since the last accepted connection
 }
 
-// maxRefusals is the number of HELLOs of type NONE that are sent to a peer in a row. More would
-// crash kernels, so the next connections are closed without an answer.
+// maxRefusals is the number of HELLOs of type NONE that are sent to a peer in a row. More would crash a kernel,
+// so later connections are closed without an answer.
 const maxRefusals = 2
 
-// MayRefuse counts a refusal and reports whether it may be sent.
+// MayRefuse counts a refusal and reports whether it may be sent to the peer as a HELLO of type NONE.
 func (p *Peering) MayRefuse() bool {
 	p.refusals++
 	return p.refusals <= maxRefusals
 }
 
-// Verdict is the decision on a connection whose HELLO has been read.
+// Verdict is the decision on an inbound connection whose HELLO has been received. Its values say what the
+// caller of Peering.Accept has to do.
 type Verdict uint8
 
 const (
-	// Register accepts the connection. A passive side answers with its HELLO.
+	// Register means: keep the connection, and answer with a HELLO.
 	Register Verdict = iota
-	// Refuse sends a HELLO of type NONE, then closes the connection.
+	// Refuse means: answer with a HELLO of type NONE, and close the connection.
 	Refuse
-	// RefuseRace does the same as Refuse, because we are connecting to the peer ourselves.
+	// RefuseRace means the same as Refuse. The reason is that this node is connecting to the peer itself.
 	RefuseRace
-	// RefuseStale closes all connections with the peer, and then does the same as Refuse.
+	// RefuseStale means: close all connections to the peer, and then do the same as for Refuse.
 	RefuseStale
-	// Drop closes the connection without an answer.
+	// Drop means: close the connection without an answer.
 	Drop
 )
 
@@ -45,32 +46,32 @@ func (v Verdict) String() string {
 	return [...]string{"register", "refuse", "refuse race", "refuse stale", "drop"}[v]
 }
 
-// Current reports whether the HELLO shows the current incarnation of the peer. One that was
-// dropped may be of an old incarnation; after a race the next HELLO shows it.
+// Current reports whether the HELLO shows the current incarnation of the peer. A HELLO that was dropped may be
+// of an old incarnation. After a race, the HELLO of the other connection shows the incarnation.
 func (v Verdict) Current() bool { return v != Drop && v != RefuseRace }
 
-// Inbound is what a passive side knows when it decides on a connection.
+// Inbound contains what Peering.Accept needs to decide on an inbound connection.
 type Inbound struct {
-	// Hello is the received HELLO. For an unprivileged peer it holds the identity that we assigned
-	// to it.
+	// Hello is the received HELLO. If the caller connects from an unprivileged port, its Src and SrcPID are
+	// those that this node has assigned to the caller.
 	Hello Hello
-	// Self is the NID of our NI.
+	// Self is the NID of this node's NI.
 	Self lnet.NID
-	// Closing is set if the NI is shutting down, the peer is being closed, or the caller has
-	// already closed this connection. Such a connection may belong to an earlier life of the peer,
-	// and must not close newer connections.
+	// Closing is set if the NI is shutting down, the peer is being closed, or the caller has already closed
+	// this connection. Such a connection may be of an earlier incarnation of the peer, and must not cause newer
+	// connections to be closed.
 	Closing bool
-	// Connecting is set if we are connecting to the address that the connection comes from.
+	// Connecting is set if this node is connecting to the address that the connection comes from.
 	Connecting bool
-	// SameAddress is set if both ends have the same address. Then no limit applies.
+	// SameAddress is set if both ends of the connection have the same address. The limit then does not apply.
 	SameAddress bool
-	// Conns is the number of connections between the two addresses that have the same type. Limit
-	// is the maximum.
+	// Conns is the number of existing connections of the same type between the two addresses, and Limit the
+	// maximum.
 	Conns, Limit int
 }
 
-// Accept decides on an inbound connection and records the version and the incarnation (socklnd
-// 5.3).
+// Accept decides on an inbound connection. If there are no others, it records the connection's version and
+// incarnation (socklnd 5.3).
 func (p *Peering) Accept(in Inbound) Verdict {
 	h := &in.Hello
 	switch {
@@ -91,21 +92,23 @@ func (p *Peering) Accept(in Inbound) Verdict {
 	return Register
 }
 
-// Outcome is the result of an active attempt (socklnd 5.4).
+// Outcome is the decision on a connection that this node has opened (socklnd 5.4). Its values say what the
+// caller of Peering.Connect has to do.
 type Outcome uint8
 
 const (
-	// Connected accepts the connection.
+	// Connected means: keep the connection.
 	Connected Outcome = iota
-	// Duplicate closes the connection, because there are enough of its type.
+	// Duplicate means: close the connection, because there are enough of its type.
 	Duplicate
-	// Race means that the peer refused, as it does while it connects to us. Try again after a
-	// pause.
+	// Race means: close the connection, and try again after a pause. The peer has refused it, as it does while
+	// it is connecting to this node.
 	Race
-	// OtherVersion means that the peer refused the version. Try again with the peer's version.
+	// OtherVersion means: close the connection, and try again with the version that Peering has recorded. The
+	// peer has refused the version of the HELLO.
 	OtherVersion
-	// Stale means that the recorded connections belong to another incarnation or version of the
-	// peer. Close them all and try again.
+	// Stale means: close this connection and all others to the peer, and try again. The others belong to
+	// another incarnation or version of the peer.
 	Stale
 )
 
@@ -113,16 +116,18 @@ func (o Outcome) String() string {
 	return [...]string{"connected", "duplicate", "race", "other version", "stale"}[o]
 }
 
-// Outbound is what an active side knows when it decides on a connection.
+// Outbound contains what Peering.Connect needs to decide on a connection that this node has opened.
+// SameAddress, Conns and Limit have the same meaning as in Inbound.
 type Outbound struct {
-	Want         lnet.ProcessID // the process to which we are connecting
-	Sent, Reply  Hello
+	Want         lnet.ProcessID // the process that this node wants to connect to
+	Sent, Reply  Hello          // this node's HELLO, and the peer's answer
 	SameAddress  bool
 	Conns, Limit int
 }
 
-// Connect decides on an outbound connection and records the version and the incarnation. An error
-// is a hard failure.
+// Connect decides on a connection that this node has opened. If there are no others, it records the
+// connection's version and incarnation. It returns an error if the peer's answer is invalid; the attempt has
+// then failed for good.
 func (p *Peering) Connect(out Outbound) (Outcome, error) {
 	sent, reply := &out.Sent, &out.Reply
 	if got := (lnet.ProcessID{NID: reply.Src, PID: reply.SrcPID}); got != out.Want {
@@ -149,10 +154,10 @@ func (p *Peering) Connect(out Outbound) (Outcome, error) {
 	return Connected, nil
 }
 
-// Counts holds the number of connections with a peer by type.
+// Counts contains the number of connections to a peer, by type.
 type Counts struct{ Any, Control, BulkIn, BulkOut int }
 
-// Of returns the counter of a type.
+// Of returns a pointer to the number for the type t.
 func (c *Counts) Of(t ConnType) *int {
 	switch t {
 	case Control:
@@ -166,16 +171,16 @@ func (c *Counts) Of(t ConnType) *int {
 	}
 }
 
-// Wanted determines which connections an active side still has to open: one CONTROL, and PerType
-// each of BULK_IN and BULK_OUT (socklnd 2.2, 2.3). Once a type is complete, it stays so until its
-// count drops to zero.
+// Wanted is the set of connections that this node has to open to a peer: one CONTROL, and PerType each of
+// BULK_IN and BULK_OUT (socklnd 2.2, 2.3). A type is complete when enough connections of it exist. It remains
+// complete until the last of them has ended, so that single lost connections are not replaced.
 type Wanted struct {
 	PerType  int
 	counts   Counts
 	complete [4]bool
 }
 
-// Add counts a new connection, whichever side opened it.
+// Add counts a new connection of type t, which either side has opened.
 func (w *Wanted) Add(t ConnType) {
 	n := w.counts.Of(t)
 	*n++
@@ -184,7 +189,7 @@ func (w *Wanted) Add(t ConnType) {
 	}
 }
 
-// Remove counts a closed connection.
+// Remove counts a connection of type t that has ended.
 func (w *Wanted) Remove(t ConnType) {
 	n := w.counts.Of(t)
 	*n--
@@ -193,8 +198,8 @@ func (w *Wanted) Remove(t ConnType) {
 	}
 }
 
-// SetPerType changes PerType. A bulk type is then complete if it has at least n connections;
-// otherwise more are opened. CONTROL does not change.
+// SetPerType changes PerType to n. If a bulk type has fewer than n connections, it is no longer complete, so
+// that more are opened. CONTROL does not change.
 func (w *Wanted) SetPerType(n int) {
 	if w.PerType == n {
 		return
@@ -205,8 +210,8 @@ func (w *Wanted) SetPerType(n int) {
 	}
 }
 
-// Settle marks all types as complete if each of them has a connection, and reports whether it did
-// so (socklnd 7).
+// Settle marks all types as complete, so that no more connections are opened, if at least one connection of
+// each type exists (socklnd 7). Otherwise it does nothing and returns false.
 func (w *Wanted) Settle() bool {
 	for _, t := range [...]ConnType{Control, BulkIn, BulkOut} {
 		if *w.counts.Of(t) == 0 {
@@ -219,10 +224,11 @@ func (w *Wanted) Settle() bool {
 	return true
 }
 
-// Skip marks a type as complete, because the peer has as many connections of it as it wants.
+// Skip marks the type t as complete, so that no more connections of it are opened: the peer does not want more,
+// or they would be useless.
 func (w *Wanted) Skip(t ConnType) { w.complete[t] = true }
 
-// Next returns the type to open next. It returns false if all are complete.
+// Next returns the type of the connection to open next. It returns false if all types are complete.
 func (w *Wanted) Next() (ConnType, bool) {
 	switch {
 	case !w.complete[Control]:
@@ -237,6 +243,7 @@ func (w *Wanted) Next() (ConnType, bool) {
 	return None, false
 }
 
+// limit returns how many connections of type t make the type complete.
 func (w *Wanted) limit(t ConnType) int {
 	if t == Control {
 		return 1
@@ -244,8 +251,8 @@ func (w *Wanted) limit(t ConnType) int {
 	return max(w.PerType, 1)
 }
 
-// ConnsPerPeer returns the number of connections of each bulk type for a link of the given speed in
-// Mbit/s (socklnd 2.2). An unknown speed is 0.
+// ConnsPerPeer returns the number of connections of each bulk type for a link with a speed of mbps Mbit/s
+// (socklnd 2.2). mbps is 0 if the speed is unknown.
 func ConnsPerPeer(mbps int) int {
 	n := 1
 	for g := max(mbps, 1000) / 1000; g >= 4; g /= 4 {

@@ -9,15 +9,14 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Receiver is the receiving half of an established connection, without I/O (socklnd 13). The caller
-// reads from the stream into Buffers, reports the number of bytes with Filled, and calls Next until
-// it returns NeedBytes.
+// Receiver decodes what arrives on an established connection, without I/O (socklnd 13). The caller reads from
+// the stream into Buffers, reports the number of bytes with Filled, and calls Next until it returns NeedBytes.
 //
-// Payload is read from the stream directly into the memory that the caller passes to Place. The
-// same read continues with the beginning of the next message. Only payload that was read together
-// with its header is copied. Receiver decides by the last payload how far a read may go beyond the
-// current message. After a small payload it reads as much as fits. After a large one it reads just
-// the next header, so that the payload after that header is not copied either.
+// Payload is read from the stream directly into the memory that the caller passes to Place. The same read
+// continues with the beginning of the next message. Payload that is read together with its header goes into the
+// Receiver's buffer and has to be copied. Therefore the size of the last payload determines how far a read may
+// go beyond the current message. After a small payload, a read may fill the buffer. After a large payload, a
+// read ends with the next header, so that the payload after this header is not copied.
 //
 // Only one goroutine at a time may use a Receiver. After an error it must not be used again.
 type Receiver struct {
@@ -28,12 +27,12 @@ type Receiver struct {
 	frame  Frame
 	header *lnet.Header
 
-	// buf[r:w] holds bytes of the stream that have not been consumed. buf is small, or a large
-	// buffer from the pool while much data arrives at once.
+	// buf[r:w] contains bytes of the stream that have not been consumed. buf is the array small, or a large
+	// buffer from a pool while much data arrives at once.
 	buf   []byte
 	r, w  int
 	small [smallBuffer]byte
-	large *[largeBuffer]byte // buf's array if it is a large buffer
+	large *[largeBuffer]byte // the array of buf if it is a large buffer, otherwise nil
 	full  bool               // the last read filled the small buffer
 
 	// exact forbids reading past the next header, because the last payload was large.
@@ -43,32 +42,32 @@ type Receiver struct {
 	done   int      // number of leading elements of wanted that are full
 	filled int      // bytes of wanted[done] that are full
 	left   int      // wanted bytes that are still missing
-	slop   int      // payload bytes after them, to be discarded
-	sum    uint32   // checksum so far, if the frame has one
+	slop   int      // payload bytes after the wanted ones, which are to be discarded
+	sum    uint32   // checksum of the message so far, if the frame has a checksum
 	iov    [][]byte // result of Buffers
 	copied uint64   // payload bytes that were copied from buf
 }
 
 const (
-	// mostCopied is the largest payload, in bytes, for which copying is accepted. Up to about a
-	// page, copying costs less than another read.
+	// mostCopied is the size in bytes up to which a payload counts as small. Copying a small payload costs less
+	// than another read.
 	mostCopied = 4096
-	// smallBuffer is the size of an idle connection's buffer: room for a payload of mostCopied
-	// bytes and the headers of any version. It limits how much of a large payload can be read
-	// together with its header and must be copied.
+	// smallBuffer is the size of an idle connection's buffer: room for a payload of mostCopied bytes and the
+	// headers of any version. It limits how much of a large payload can be read together with its header and
+	// must be copied.
 	smallBuffer = mostCopied + 512
-	// largeBuffer is the size of a busy connection's buffer.
+	// largeBuffer is the size of the buffer of a connection on which much data arrives.
 	largeBuffer = 64 << 10
 )
 
 type receiverState uint8
 
 const (
-	receiveFrame   receiverState = iota // a framing header, if the version has one
-	receiveHeader                       // an LNet header
-	receivePlace                        // waiting for Place
-	receivePayload                      // wanted payload
-	receiveSlop                         // unwanted payload
+	receiveFrame   receiverState = iota // next is a Frame
+	receiveHeader                       // next is an LNet header
+	receivePlace                        // Place must be called
+	receivePayload                      // next is wanted payload
+	receiveSlop                         // next is payload that is to be discarded
 )
 
 // Event is the result of Receiver.Next.
@@ -77,23 +76,23 @@ type Event uint8
 const (
 	// NeedBytes means that more bytes of the stream are needed.
 	NeedBytes Event = iota
-	// GotNoop means that Frame holds a NOOP.
+	// GotNoop means that Frame returns a NOOP.
 	GotNoop
-	// GotAck means that Frame acknowledges a cookie and belongs to an LNET message that has not
-	// been read yet. The acknowledgement takes effect before the payload.
+	// GotAck means that Frame returns an LNET frame that acknowledges a cookie. The LNet message itself is
+	// still to be read. The acknowledgement takes effect before that.
 	GotAck
-	// GotHeader means that Frame and the header are complete. Place must be called before the next
-	// call of Next.
+	// GotHeader means that the frame and the LNet header have been decoded. Place must be called before the
+	// next call of Next.
 	GotHeader
-	// GotPayload means that the wanted part of the payload has been stored. The next calls discard
-	// the rest.
+	// GotPayload means that the wanted part of the payload has been stored. Later calls of Next discard the
+	// rest.
 	GotPayload
 )
 
 var largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
-// NewReceiver returns the receiver of a connection of version v. order is the byte order of the
-// frames that the peer sends. LNet headers are decoded into h.
+// NewReceiver returns a Receiver for a connection of version v. order is the byte order of the frames that the
+// peer sends. The Receiver decodes each LNet header into h.
 func NewReceiver(v Version, order binary.ByteOrder, h *lnet.Header) *Receiver {
 	m := &Receiver{version: v, order: order, header: h}
 	m.buf = m.small[:]
@@ -101,7 +100,7 @@ func NewReceiver(v Version, order binary.ByteOrder, h *lnet.Header) *Receiver {
 	return m
 }
 
-// start begins a message.
+// start prepares for the next message.
 func (m *Receiver) start() {
 	m.state = receiveFrame
 	if !m.version.Framed() {
@@ -114,14 +113,15 @@ func (m *Receiver) start() {
 // zero.
 func (m *Receiver) Frame() Frame { return m.frame }
 
-// Partial reports whether a message has begun and is not complete. While it is true, the receive
-// timer runs (socklnd 14).
+// Partial reports whether a message has arrived in part and is not complete. While it is true, the receive
+// timeout runs (socklnd 14).
 func (m *Receiver) Partial() bool {
 	return m.w > m.r || m.state > receiveHeader || m.state == receiveHeader && m.version.Framed()
 }
 
-// Buffers returns where to store the next bytes of the stream, in order. The caller fills any
-// prefix of them and calls Filled. The slice is valid until Filled is called.
+// Buffers returns the memory into which the caller reads the next bytes of the stream, one buffer after the
+// other. The caller may fill any number of bytes from the beginning, and then calls Filled. The slice is valid
+// until then.
 func (m *Receiver) Buffers() [][]byte {
 	if m.r == m.w {
 		m.r, m.w = 0, 0
@@ -153,8 +153,8 @@ func (m *Receiver) Buffers() [][]byte {
 	return m.iov
 }
 
-// tail returns the free space after the buffered bytes, at least need bytes. If reading ahead is
-// forbidden, it returns exactly need bytes.
+// tail returns the free space after the buffered bytes, which is at least need bytes. If reading beyond the
+// next header is forbidden, it returns exactly need bytes.
 func (m *Receiver) tail(need int) []byte {
 	if len(m.buf)-m.w < need {
 		m.w = copy(m.buf, m.buf[m.r:m.w])
@@ -166,7 +166,7 @@ func (m *Receiver) tail(need int) []byte {
 	return m.buf[m.w:]
 }
 
-// Filled reports that the first n bytes of Buffers have been filled.
+// Filled reports that the caller has stored n bytes in Buffers.
 func (m *Receiver) Filled(n int) {
 	switch m.state {
 	case receivePayload:
@@ -181,9 +181,9 @@ func (m *Receiver) Filled(n int) {
 	m.full = m.w == smallBuffer && m.large == nil
 }
 
-// resize adapts the buffer to the traffic. It switches to a large buffer after a read that filled
-// the small one. It does not do so if the current payload is large, because such a payload is read
-// directly into its destination and needs no buffer.
+// resize adapts the buffer to the traffic. It switches to a large buffer after a read has filled the small one,
+// unless the current payload is large: such a payload is read directly into its destination and needs no
+// buffer. It releases the large buffer during a large payload.
 func (m *Receiver) resize() {
 	direct := m.exact && m.state == receivePayload
 	switch {
@@ -195,6 +195,7 @@ func (m *Receiver) resize() {
 	m.full = false
 }
 
+// grow switches to a large buffer.
 func (m *Receiver) grow() {
 	m.large = largeBuffers.Get().(*[largeBuffer]byte)
 	m.w = copy(m.large[:], m.buf[m.r:m.w])
@@ -202,18 +203,18 @@ func (m *Receiver) grow() {
 	m.buf = m.large[:]
 }
 
-// Large reports whether the receiver holds a large buffer.
+// Large reports whether the Receiver has a large buffer.
 func (m *Receiver) Large() bool { return m.large != nil }
 
-// Rest releases the large buffer if it is empty. The caller calls it between reads when the
-// connection is idle.
+// Rest releases the large buffer if it is empty. The caller calls it between two reads when the connection is
+// idle.
 func (m *Receiver) Rest() {
 	if m.large != nil && m.r == m.w {
 		m.release()
 	}
 }
 
-// Close releases the memory of the receiver, which must not be used afterwards.
+// Close releases the memory of the Receiver, which must not be used afterwards.
 func (m *Receiver) Close() {
 	m.forget()
 	if m.large != nil {
@@ -221,6 +222,7 @@ func (m *Receiver) Close() {
 	}
 }
 
+// release returns the large buffer to the pool and switches to the small one.
 func (m *Receiver) release() {
 	largeBuffers.Put(m.large)
 	m.large = nil
@@ -252,8 +254,8 @@ func (m *Receiver) take(n int) []byte {
 	return b
 }
 
-// Next consumes buffered bytes up to the next event. It returns an error if the peer violated the
-// protocol.
+// Next consumes buffered bytes up to the next event, which it returns. It returns an error if the peer has
+// violated the protocol.
 func (m *Receiver) Next() (Event, error) {
 	for {
 		switch m.state {
@@ -314,8 +316,8 @@ func (m *Receiver) Next() (Event, error) {
 	}
 }
 
-// Place sets where to store the payload of the current message. The first bytes go into bufs, and
-// the rest is discarded. bufs must not be larger than the payload. Place does not keep the slice.
+// Place specifies where to store the payload of the current message: its first bytes go into bufs, and the rest
+// is discarded. bufs must not be larger than the payload. Place does not keep the slice bufs.
 func (m *Receiver) Place(bufs [][]byte) error {
 	if m.state != receivePlace {
 		return errors.New("placement without a message")
@@ -336,7 +338,7 @@ func (m *Receiver) Place(bufs [][]byte) error {
 	return nil
 }
 
-// takePayload copies the payload bytes that were read together with the header.
+// takePayload copies payload bytes that were read together with the header.
 func (m *Receiver) takePayload() {
 	for m.left > 0 && m.r < m.w {
 		n := copy(m.wanted[m.done][m.filled:], m.buf[m.r:m.w])
@@ -350,8 +352,8 @@ func (m *Receiver) takePayload() {
 // a header.
 func (m *Receiver) Copied() uint64 { return m.copied }
 
-// Abandon discards the rest of the current payload. The caller uses it if Next or a read finds that
-// the memory passed to Place cannot be accessed. It returns false if there is no current payload.
+// Abandon discards the rest of the current payload. The caller uses it after Next or a read has found that the
+// memory passed to Place can no longer be accessed. It returns false if no payload is being received.
 func (m *Receiver) Abandon() bool {
 	if m.state != receivePayload {
 		return false
@@ -363,8 +365,9 @@ func (m *Receiver) Abandon() bool {
 	return true
 }
 
-// sumFrame starts the checksum of a message (socklnd 9). In V2 it covers the frame with its
-// checksum field set to 0, in V3 and V4 it does not cover the frame.
+// sumFrame returns the checksum of a received frame, with which the checksum of a message begins (socklnd 9).
+// In V2 it covers the frame with its checksum field set to 0. In V3 and V4 the checksum does not cover the
+// frame.
 func (m *Receiver) sumFrame(raw []byte) uint32 {
 	if m.version != V2 {
 		return ChecksumInit
@@ -372,6 +375,7 @@ func (m *Receiver) sumFrame(raw []byte) uint32 {
 	return Checksum(ChecksumInit, raw[:4], zeroSum[:], raw[8:])
 }
 
+// checkNoop verifies the checksum of a NOOP, if it has one.
 func (m *Receiver) checkNoop(raw []byte) error {
 	if m.frame.Checksum == 0 {
 		return nil
@@ -382,7 +386,8 @@ func (m *Receiver) checkNoop(raw []byte) error {
 	return nil
 }
 
-// checkPayload verifies the checksum of a frame that has one, unless a part of the payload is discarded.
+// checkPayload verifies the checksum of a message with its payload. It does nothing if the frame has no
+// checksum, or if a part of the payload is discarded.
 func (m *Receiver) checkPayload() error {
 	if m.frame.Checksum == 0 || m.slop != 0 {
 		return nil

@@ -6,26 +6,26 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Version is the protocol version that both ends of a connection agreed on in their HELLOs (socklnd
-// 4, 20.1).
+// Version is a version of the protocol. Both ends of a connection agree on it with their HELLOs (socklnd 4,
+// 20.1).
 type Version uint32
 
-// The versions that kernels support. They use V3 over IPv4 and V4 over IPv6. V1 and V2 are used by
+// The versions that kernels support. Kernels use V3 over IPv4 and V4 over IPv6. V1 and V2 are used by
 // peers older than Lustre 2.0.
 const (
-	V1 Version = 1 // bare LNet messages, always little-endian
-	V2 Version = 2 // framing, checksums, single zero-copy acknowledgements
-	V3 Version = 3 // multiple acknowledgements, keepalives
+	V1 Version = 1 // LNet messages without frames, always little-endian
+	V2 Version = 2 // frames, checksums, acknowledgements of single zero-copy requests
+	V3 Version = 3 // acknowledgements of several requests, keepalives
 	V4 Version = 4 // large NIDs
 )
 
 // Valid reports whether v is one of V1 to V4.
 func (v Version) Valid() bool { return v >= V1 && v <= V4 }
 
-// Framed reports whether each message starts with a Frame (all versions but V1).
+// Framed reports whether a Frame precedes each message. This is so in all versions except V1.
 func (v Version) Framed() bool { return v >= V2 }
 
-// LargeNIDs reports whether HELLO and LNet headers carry 20-byte NIDs.
+// LargeNIDs reports whether the NIDs in HELLOs and LNet headers have 20 bytes.
 func (v Version) LargeNIDs() bool { return v >= V4 }
 
 // HeaderSize returns the size in bytes of the LNet header of a message, without the Frame before
@@ -46,8 +46,8 @@ func (v Version) Overhead() int {
 	return FrameSize + v.HeaderSize()
 }
 
-// AppendHeader appends h in the layout of v. It returns an error and an unchanged b if the layout
-// cannot carry a NID of h.
+// AppendHeader appends h, encoded in the layout of v. If the layout cannot carry a NID of h, it returns b
+// unchanged and an error.
 func (v Version) AppendHeader(b []byte, h *lnet.Header) ([]byte, error) {
 	if v.LargeNIDs() {
 		return h.AppendNID16(b), nil
@@ -55,8 +55,7 @@ func (v Version) AppendHeader(b []byte, h *lnet.Header) ([]byte, error) {
 	return h.AppendNID4(b)
 }
 
-// DecodeHeader reads h from the first HeaderSize bytes of b. On an error h
-// is unchanged.
+// DecodeHeader decodes the first HeaderSize bytes of b into h. On an error h is unchanged.
 func (v Version) DecodeHeader(b []byte, h *lnet.Header) error {
 	if v.LargeNIDs() {
 		return h.DecodeNID16(b)

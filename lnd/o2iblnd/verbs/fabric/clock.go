@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// happening is a scheduled event of the fabric.
+// happening is something that will happen on the fabric at a certain time, such as the arrival of a message.
 type happening struct {
-	at  time.Duration
-	seq uint64 // orders events at the same time
+	at  time.Duration // time since the fabric was created
+	seq uint64        // order among happenings at the same time
 	do  func()
 }
 
+// agenda is a heap of happenings, the next one first.
 type agenda []happening
 
 func (a agenda) Len() int { return len(a) }
@@ -31,7 +32,8 @@ func (a *agenda) Pop() any {
 // now returns the time since the fabric was created.
 func (f *Fabric) now() time.Duration { return f.net.Now() }
 
-// after calls do after d with the lock held. Without delay, it is called before the lock is released.
+// after makes the fabric call do after the time d, with the lock held. If d is 0, do is called before the lock
+// is released.
 func (f *Fabric) after(d time.Duration, do func()) {
 	if f.closed {
 		return
@@ -48,7 +50,7 @@ func (f *Fabric) after(d time.Duration, do func()) {
 	}
 }
 
-// arm sets the timer for the first scheduled event.
+// arm sets the timer for the next happening.
 func (f *Fabric) arm() {
 	f.disarm()
 	if len(f.agenda) == 0 || f.closed {
@@ -59,6 +61,7 @@ func (f *Fabric) arm() {
 	f.timer = time.AfterFunc(f.timerAt-f.now(), f.tick)
 }
 
+// disarm stops the timer.
 func (f *Fabric) disarm() {
 	if f.timer != nil && f.timer.Stop() {
 		f.ticks.Done()
@@ -66,7 +69,7 @@ func (f *Fabric) disarm() {
 	f.timer = nil
 }
 
-// tick runs the events that are due.
+// tick is the timer's callback. It runs the happenings that are due.
 func (f *Fabric) tick() {
 	defer f.ticks.Done()
 	f.lock()
@@ -75,7 +78,7 @@ func (f *Fabric) tick() {
 		heap.Pop(&f.agenda).(happening).do()
 		f.settle()
 	}
-	if f.timer != nil && f.timerAt <= f.now() { // this timer, or one that is late
+	if f.timer != nil && f.timerAt <= f.now() { // the timer has fired; otherwise an earlier happening has set it again
 		f.arm()
 	}
 }
@@ -87,7 +90,7 @@ func (f *Fabric) unlock() {
 	f.mu.Unlock()
 }
 
-// settle runs the events without delay.
+// settle runs the happenings without delay, which after has collected.
 func (f *Fabric) settle() {
 	for k := 0; k < len(f.soon); k++ {
 		f.soon[k]()

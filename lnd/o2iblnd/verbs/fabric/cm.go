@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
-// cmState is the state of an ID in the connection manager.
+// cmState is the state of an ID in the CM (connection manager).
 type cmState uint8
 
 const (
@@ -20,18 +20,19 @@ const (
 	cmResolving
 	cmAddrResolved
 	cmRouteResolved
-	cmRequestSent     // waits for the answer
-	cmRequestReceived // has not answered
-	cmReplySent       // waits for the confirmation that it arrived
+	cmRequestSent     // Connect was called; the peer has not answered
+	cmRequestReceived // the process has not answered the request
+	cmReplySent       // Accept was called; the peer has not confirmed that the answer arrived
 	cmEstablished
 	cmDisconnectSent
 	cmDisconnectReceived
 	cmDisconnected
-	cmFailed // rejected, unreachable, or not resolved
+	cmFailed // the attempt has failed
 	cmDestroyed
 )
 
-// id implements verbs.ID. Its messages are functions, which Fabric.carry calls at the other end.
+// id implements verbs.ID. A message of the CM to the peer is a function that Fabric.carry calls when the
+// message arrives.
 type id struct {
 	verbs.Owned
 	ch            *channel
@@ -44,29 +45,30 @@ type id struct {
 	state       cmState
 	random      *rand.Rand
 	qp          *qp
-	peer        *id          // nil until known
-	request     *connRequest // the one that was sent or received
-	reply       *verbs.Event // the event that the peer gets for Accept
-	epoch       int          // number of messages that were waited for
-	backlog     int          // of a listener
-	unharvested int          // requests of a listener
-	told        bool         // the end was reported
+	peer        *id          // the other end; nil until it is known
+	request     *connRequest // the request that was sent or received
+	reply       *verbs.Event // the event that the peer gets after Accept
+	epoch       int          // number of calls of insist
+	backlog     int          // of a listener: the limit of unharvested
+	unharvested int          // of a listener: requests that the process has not fetched
+	told        bool         // the end of the connection was reported
 	addrKnown   bool         // the peer's address is resolved
 }
 
 // connRequest is a connection request, including its retransmissions.
 type connRequest struct {
 	from  *id
-	taken *id // created for the request; nil after it is gone
+	taken *id // the receiver's ID for the request; nil before and after its life
 	event verbs.Event
 }
 
 func (i *id) Local() netip.AddrPort  { return i.local }
 func (i *id) Remote() netip.AddrPort { return i.remote }
 
+// way returns the way from the ID's address to its peer's.
 func (i *id) way() network.Way { return network.Way{From: i.local.Addr(), To: i.remote.Addr()} }
 
-// push delivers an event.
+// push delivers an event to the process, unless the ID is destroyed.
 func (i *id) push(e verbs.Event) {
 	if i.state == cmDestroyed || i.ch.closed {
 		return
@@ -76,7 +78,8 @@ func (i *id) push(e verbs.Event) {
 	i.ch.ready.Signal()
 }
 
-// call runs f for a call of the process.
+// call runs f with the fabric's lock held, for a method that the process has called. It returns verbs.ErrClosed
+// if the ID is destroyed. what describes the method in errors.
 func (i *id) call(what string, f func() error) error {
 	i.ch.p.others.Add(1)
 	i.f.lock()
@@ -100,7 +103,8 @@ func (i *id) QPN() uint32 {
 	return i.qp.number
 }
 
-// resolve reports after a moment that the peer exists, or after timeout that it does not.
+// resolve reports whether the peer can be reached: by the event good and the state next after a round trip, or
+// by the event bad after timeout.
 func (i *id) resolve(good, bad verbs.EventKind, next cmState, timeout time.Duration) {
 	w := i.way()
 	l := i.f.net.Link(w)
@@ -137,7 +141,8 @@ func (i *id) ResolveRoute(timeout time.Duration) error {
 	})
 }
 
-// padded returns an event with private data in the size that the transport carries (o2iblnd 3.5).
+// padded returns an event with the private data b, padded with zeros to the size that the transport carries
+// (o2iblnd 3.5).
 func padded(kind verbs.EventKind, status int32, b []byte, size int) verbs.Event {
 	e := verbs.Event{Kind: kind, Status: status, PrivateLen: size}
 	copy(e.Private[:size], b)
@@ -164,7 +169,8 @@ func (i *id) Connect(p verbs.ConnParam) error {
 	})
 }
 
-// insist retransmits until the state has changed. After cmRetries attempts it calls giveUp.
+// insist calls send, and again after each cmTimeout until the state has changed. After cmRetries repetitions it
+// calls giveUp.
 func (i *id) insist(send, giveUp func()) {
 	i.epoch++
 	epoch, state, tries := i.epoch, i.state, 0
@@ -201,7 +207,7 @@ func (i *id) sendRequest() {
 	})
 }
 
-// arriveRequest delivers a request to the listener, or rejects it.
+// arriveRequest delivers a connection request to the listener at the address to, or rejects it.
 func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
 	port := f.port(to.Addr())
 	w := r.from.way()
@@ -235,10 +241,11 @@ func (f *Fabric) arriveRequest(to netip.AddrPort, r *connRequest) {
 	i.push(e)
 }
 
-// rejectDelay is the time from the flush of a rejected queue pair to the event.
+// rejectDelay is the time from the flush of a rejected queue pair to the event that reports the reject.
 const rejectDelay = 10 * time.Microsecond
 
-// reject notifies to that from has rejected it. from may be the connection manager.
+// reject sends a reject of a connection request, on the way w, to the ID to. from is the ID that rejects, or
+// nil if the CM of the peer does.
 func (f *Fabric) reject(w network.Way, to, from *id, reason int32, private []byte) {
 	f.faults.rejects.Add(1)
 	random := to.random
@@ -248,7 +255,7 @@ func (f *Fabric) reject(w network.Way, to, from *id, reason int32, private []byt
 	e := padded(verbs.EventRejected, reason, private, verbs.MaxRejectPrivate)
 	f.carry(w, random, func() {
 		switch {
-		case to.state == cmRequestReceived: // like kernels, it does not report this before Accept, which then fails
+		case to.state == cmRequestReceived: // like a kernel, report nothing; Accept will fail
 			to.state = cmFailed
 			return
 		case to.state == cmRequestSent:
@@ -258,8 +265,8 @@ func (f *Fabric) reject(w network.Way, to, from *id, reason int32, private []byt
 		}
 		to.state = cmFailed
 		to.told = true
-		// Like librdmacm, it puts the queue pair into the error state before it delivers the event. So
-		// posted work is flushed, and the completions may be seen first.
+		// Like librdmacm, put the queue pair into the error state before the event is delivered. So posted work
+		// is flushed, and the process may see these completions before the event.
 		if to.qp != nil {
 			to.qp.fail()
 		}
@@ -314,7 +321,7 @@ func (i *id) sendReply() {
 	})
 }
 
-// ready confirms that the peer has the answer.
+// ready processes the confirmation that the peer has received the answer.
 func (i *id) ready() {
 	if i.state != cmReplySent {
 		return
@@ -373,7 +380,7 @@ func (i *id) sendDisconnect() {
 	})
 }
 
-// sendGone answers the end of the peer.
+// sendGone answers the peer's Disconnect: this end has ended too.
 func (i *id) sendGone() {
 	peer := i.peer
 	i.f.carry(i.way(), i.random, func() {
@@ -383,12 +390,13 @@ func (i *id) sendGone() {
 	})
 }
 
+// disconnected records and reports that both ends have ended.
 func (i *id) disconnected(status int32) {
 	i.state = cmDisconnected
 	i.tell(status)
 }
 
-// tell reports once that the connection has ended.
+// tell reports the end of the connection to the process, once.
 func (i *id) tell(status int32) {
 	if !i.told {
 		i.told = true
@@ -413,7 +421,7 @@ func (i *id) Destroy() {
 	i.destroy()
 }
 
-// destroy ends i and notifies the peer with a message that may be lost.
+// destroy destroys the ID. It notifies the peer by a message, which may be lost.
 func (i *id) destroy() {
 	switch i.state {
 	case cmRequestSent:
@@ -428,14 +436,14 @@ func (i *id) destroy() {
 	i.vanish()
 }
 
-// withdraw notifies the receiver of i's request that i has given up.
+// withdraw notifies the receiver of i's connection request that i no longer waits for the answer.
 func (f *Fabric) withdraw(i *id) {
 	if to := i.request.taken; to != nil {
 		f.reject(i.way(), to, i, verbs.RejectTimeout, nil)
 	}
 }
 
-// vanish ends i without notice to the peer.
+// vanish destroys the ID without notifying the peer.
 func (i *id) vanish() {
 	if i.state == cmDestroyed {
 		return
@@ -443,7 +451,7 @@ func (i *id) vanish() {
 	h := i.ch.p.host
 	if i.state == cmListening {
 		delete(h.listeners, i.local)
-		for _, e := range slices.Clone(i.ch.queue) { // requests that were not read
+		for _, e := range slices.Clone(i.ch.queue) { // destroys requests that the process has not fetched
 			if e.Listener == verbs.ID(i) {
 				e.ID.(*id).destroy()
 			}

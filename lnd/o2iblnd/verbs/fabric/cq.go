@@ -24,7 +24,7 @@ type cq struct {
 	queue      queue[entry]
 }
 
-// entry is a completion, with the number of slots that become free when it is polled.
+// entry is a completion in a queue. When it is fetched, sends and recvs slots of its queue pair become free.
 type entry struct {
 	verbs.Completion
 	qp           *qp
@@ -49,7 +49,8 @@ func (d *opened) NewCQ(entries, vector int) (verbs.CQ, error) {
 
 func (q *cq) Entries() int { return q.entries }
 
-// push adds a completion. If the queue is full, the queue and its queue pairs are lost.
+// push adds a completion. If the queue is full, it overflows: the queue takes no more completions, and all its
+// queue pairs are lost.
 func (q *cq) push(e entry) {
 	if q.closed || q.overflowed {
 		return
@@ -68,6 +69,7 @@ func (q *cq) push(e entry) {
 	q.ready.Signal()
 }
 
+// harvest removes completions from the queue and stores them in wc.
 func (q *cq) harvest(wc []verbs.Completion) int {
 	n := min(len(wc), q.queue.n)
 	for k := range n {

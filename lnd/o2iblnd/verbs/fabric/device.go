@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// opened is a Device opened by a process. It implements verbs.Device.
+// opened is a device that a process has opened. It implements verbs.Device.
 type opened struct {
 	p     *Process
 	hw    *Device
@@ -17,9 +17,9 @@ type opened struct {
 
 	// Guarded by Fabric.mu.
 	closed     bool
-	regions    map[uint32]*region // by key for local use
-	registered uint64             // bytes
-	qps        int
+	regions    map[uint32]*region // registered memory, by the key for local use
+	registered uint64             // registered bytes
+	qps        int                // number of queue pairs
 	queues     map[*cq]struct{}
 	queue      []verbs.AsyncEvent
 }
@@ -45,7 +45,8 @@ func (i *id) Device() (d verbs.Device, port int, err error) {
 
 func (d *opened) Attr() verbs.DeviceAttr { return d.attr }
 
-// call runs f for a call of the process, if the device still exists.
+// call runs f with the fabric's lock held, for a method that the process has called. It returns an error if the
+// device is closed or removed.
 func (d *opened) call(f func() error) error {
 	d.p.others.Add(1)
 	d.p.host.fabric.lock()
@@ -73,6 +74,7 @@ func (d *opened) Port(n int) (a verbs.PortAttr, err error) {
 	return a, verbs.Wrap(err, "port %d of %s", n, d.attr.Name)
 }
 
+// push delivers a device event to the process.
 func (d *opened) push(e verbs.AsyncEvent) {
 	if !d.closed {
 		d.queue = append(d.queue, e)
@@ -125,24 +127,24 @@ func (d *opened) close() {
 	}
 }
 
-// region implements verbs.Memory.
+// region is registered memory. It implements verbs.Memory.
 type region struct {
 	d      *opened
 	b      []byte
 	addr   uint64
 	key    uint32
 	access verbs.Access
-	own    bool // allocated by Alloc
+	own    bool // the memory was allocated by Alloc
 }
 
-// poison fills memory of Alloc after it was closed.
+// poison is the value of all bytes of memory from Alloc after it was closed, so that later reads are noticed.
 const poison = 0xdb
 
-// remoteKey is the difference between a region's local and remote key.
+// remoteKey is XORed with a region's local key to get the remote key.
 const remoteKey = 0x5a00_0000
 
-// Alloc implements verbs.Device. It uses Go's memory, so that the race detector sees conflicting accesses
-// of the device.
+// Alloc implements verbs.Device. It uses Go's memory, so that the race detector notices if the program and the
+// device access it at the same time.
 func (d *opened) Alloc(size int, _ bool, a verbs.Access) (verbs.Memory, error) {
 	if size <= 0 {
 		return nil, verbs.Wrap(syscall.EINVAL, "allocate %d bytes", size)
@@ -157,15 +159,16 @@ func (d *opened) Register(b []byte, a verbs.Access) (verbs.Memory, error) {
 	return d.register(&region{d: d, b: b, access: a})
 }
 
-// FailRegister makes Register of the device return err, as if the device had no room for another
-// registration. Alloc is not affected. If err is nil, Register works again.
+// FailRegister makes Register return err on this device, as if the device had no room for another registration.
+// Alloc is not affected. If err is nil, Register works again.
 func (d *Device) FailRegister(err error) {
 	d.host.fabric.lock()
 	defer d.host.fabric.unlock()
 	d.refusal = err
 }
 
-// Registered returns the number of open registrations of Register on the device, of all processes.
+// Registered returns the number of registrations by Register on the device that are not closed, of all
+// processes.
 func (d *Device) Registered() (n int) {
 	d.host.fabric.lock()
 	defer d.host.fabric.unlock()
@@ -193,11 +196,11 @@ func (d *opened) register(m *region) (verbs.Memory, error) {
 		case len(d.regions) >= d.attr.MaxMR:
 			return syscall.ENOMEM
 		}
-		const page, gap = 4096, 1 << 20 // the gap makes an overrun of a region fail
+		const page, gap = 4096, 1 << 20 // an access beyond the end of a region reaches the gap and fails
 		m.key, m.addr = f.number(), f.space
 		f.space += (size+page-1)/page*page + gap
 		if !m.own {
-			m.addr += 8 // programs' memory begins at any address
+			m.addr += 8 // memory of a program is not aligned to pages
 		}
 		d.regions[m.key] = m
 		d.registered += size
@@ -226,7 +229,7 @@ func (m *region) Close() error {
 	delete(m.d.regions, m.key)
 	m.d.registered -= uint64(len(m.b))
 	if m.own && !f.config.Recycler.put(m.b) {
-		for k := range m.b { // reveals later reads
+		for k := range m.b { // makes later reads noticeable
 			m.b[k] = poison
 		}
 	}

@@ -21,14 +21,14 @@ type Fabric struct {
 	net     *network.Network[Link]
 	closed  bool
 	agenda  agenda
-	soon    []func()
-	seq     uint64
+	soon    []func() // what is to happen before the lock is released
+	seq     uint64   // last number of a happening or an ID
 	timer   *time.Timer
 	timerAt time.Duration
 	ticks   sync.WaitGroup // timers that are set or running
-	numbers uint32         // last number of a queue pair or key
-	space   uint64         // the next free address
-	spare   []*work
+	numbers uint32         // last number of a queue pair or a key
+	space   uint64         // next free address of registered memory
+	spare   []*work        // records for later requests
 }
 
 // New returns a fabric without hosts.
@@ -39,13 +39,14 @@ func New(c Config) *Fabric {
 	return f
 }
 
-// locker is the fabric's lock. It runs the events without delay before it is released.
+// locker is the fabric's lock as a sync.Locker. Before it is released, everything without delay happens.
 type locker struct{ f *Fabric }
 
 func (l locker) Lock()   { l.f.lock() }
 func (l locker) Unlock() { l.f.unlock() }
 
-// Close closes the fabric. Its processes die, nothing more happens, and its timer has ended.
+// Close closes the fabric. Its processes end as by Host.Crash, and nothing happens on the fabric any more.
+// Close waits for the callback of the timer.
 func (f *Fabric) Close() {
 	f.lock()
 	f.closed = true
@@ -59,7 +60,7 @@ func (f *Fabric) Close() {
 	f.ticks.Wait()
 }
 
-// Direction is one direction between two places, or both.
+// Direction is one direction between two places, or both directions.
 type Direction = network.Direction
 
 // Directions.
@@ -91,13 +92,14 @@ func (f *Fabric) Heal(a, b Place, d Direction) {
 	f.net.Heal(ways(a, b, d))
 }
 
-// ways returns the address pairs of two places in the direction d. The lock is held.
+// ways returns the ways between two places in the direction d, that is, the pairs of their addresses. The lock
+// is held.
 func ways(a, b Place, d Direction) []network.Way {
 	return network.Ways(a.addresses(), b.addresses(), d)
 }
 
-// Break breaks every connection between two places and returns their number. Everything that either end
-// has in progress, or sends next, fails with verbs.RetryExceeded.
+// Break breaks every connection between two places and returns their number. Everything that either end has in
+// progress, or posts next, fails with verbs.RetryExceeded.
 func (f *Fabric) Break(a, b Place) (n int) {
 	f.lock()
 	defer f.unlock()
@@ -138,7 +140,7 @@ func (f *Fabric) port(a netip.Addr) *Port {
 	return nil
 }
 
-// carry schedules do, a message of the connection manager, at the end of a way, unless the message is
+// carry sends a message of the CM on the way w: it calls do when the message arrives, unless the message is
 // lost.
 func (f *Fabric) carry(w network.Way, random *rand.Rand, do func()) {
 	l := f.net.Link(w)
@@ -153,6 +155,7 @@ func (f *Fabric) carry(w network.Way, random *rand.Rand, do func()) {
 	})
 }
 
+// delay returns a random delay of the link.
 func (l *Link) delay(random *rand.Rand) time.Duration {
 	d := l.Latency
 	if l.Jitter > 0 {
@@ -161,17 +164,18 @@ func (l *Link) delay(random *rand.Rand) time.Duration {
 	return d
 }
 
-// Hold delays connection requests between two places.
+// Hold delays connection requests between two places until it is released.
 type Hold = network.Hold[Link]
 
-// Hold starts to delay connection requests between two places.
+// Hold starts to delay connection requests between two places in the direction d, until Release of the result
+// is called.
 func (f *Fabric) Hold(a, b Place, d Direction) *Hold {
 	f.lock()
 	defer f.unlock()
 	return f.net.Hold(ways(a, b, d))
 }
 
-// hold delays a request if a Hold applies to it. It reports whether that is so.
+// hold delays the arrival do of a request if a Hold applies to the way w. It returns false if none applies.
 func (f *Fabric) hold(w network.Way, do func()) bool {
 	return f.net.Delay(w, func() { f.after(0, do) }) != nil
 }

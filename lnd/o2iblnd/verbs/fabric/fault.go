@@ -6,25 +6,25 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
-// Faults counts faults. A fault counts when it takes effect, not when it is requested.
+// Faults counts faults. A fault is counted when it takes effect, not when a test requests it.
 type Faults struct {
 	network.Faults
-	Losses         uint64 // messages lost, Link.Loss
-	Stalls         uint64 // messages that found no path, or no queue pair to receive them
-	CMLosses       uint64 // messages of the connection manager lost, Link.CMLoss
-	Retries        uint64 // messages retransmitted for any reason
-	RetryExceeded  uint64 // connections that failed because of Retries
-	RNR            uint64 // messages that found no posted receive, including Link.RNR
+	Losses         uint64 // messages of queue pairs that were lost (Link.Loss)
+	Stalls         uint64 // messages that could not be delivered because the path or the peer's queue pair was missing
+	CMLosses       uint64 // messages of the CM that were lost (Link.CMLoss)
+	Retries        uint64 // retransmissions of messages, for any reason
+	RetryExceeded  uint64 // connections that failed after the last retransmission
+	RNR            uint64 // messages for which no receive was posted, including Link.RNR
 	RNRExceeded    uint64 // connections that failed because of RNR
-	Breaks         uint64 // Fabric.Break, Link.Break
-	Failures       uint64 // requests that failed, Link.Fail
-	Stale          uint64 // requests rejected as stale, Link.Stale
+	Breaks         uint64 // connections broken by Fabric.Break or Link.Break
+	Failures       uint64 // requests that failed at the peer (Link.Fail)
+	Stale          uint64 // connection requests rejected as stale (Link.Stale)
 	Rejects        uint64 // rejects of all kinds
 	Unreachable    uint64 // failed connection attempts
-	Protection     uint64 // forbidden accesses: a key does not allow them, or memory was closed while posted work names it
+	Protection     uint64 // accesses that a key does not allow, and memory that was closed while posted work refers to it
 	Overflows      uint64 // completion queues that overflowed
-	Removals       uint64 // Device.Remove
-	Kills, Crashes uint64 // Process.Kill, Host.Crash
+	Removals       uint64 // devices removed by Device.Remove
+	Kills, Crashes uint64 // calls of Process.Kill and of Host.Crash
 	EarlyMessages  uint64 // messages that arrived before EventEstablished
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
-// Host is a machine on a fabric. It implements hostnet.Host: each of its addresses belongs to a network
-// device, which is up.
+// Host is a machine on a fabric. It implements hostnet.Host: each of its addresses belongs to a network device,
+// which is always up.
 type Host struct {
 	fabric  *Fabric
 	net     *network.Host
@@ -22,10 +22,10 @@ type Host struct {
 	devices   []*Device
 	processes []*Process
 	listeners map[netip.AddrPort]*id
-	lastPort  uint16
+	lastPort  uint16 // last local port that was chosen for a connection
 }
 
-// Place is a *Host, which stands for all its addresses, a *Device or a *Port.
+// Place is what a fault applies to: all addresses of a *Host, of a *Device or of a *Port.
 type Place interface {
 	addresses() []netip.Addr // Fabric.mu is held
 }
@@ -36,19 +36,19 @@ type Device struct {
 	name    string
 	ports   []*Port
 	removed bool
-	refusal error // of Register
+	refusal error // error of Register, set by FailRegister
 }
 
-// Port is a port of a device, with addresses.
+// Port is a port of a device. It may have several addresses.
 type Port struct {
 	device *Device
 	number int // from 1
 	net    *network.Port
 }
 
-// Host returns the host with the given name. If there is no such host, it creates one with a device of
-// one port for each address: "rxe0" for the first, and so on. Host panics if an address is malformed or
-// in use.
+// Host returns the host with the given name, and creates it if it does not exist. For each address it adds a
+// device with one port. The devices are named "rxe0" and so on. Host panics if an address is malformed or in
+// use.
 func (f *Fabric) Host(name string, addrs ...string) *Host {
 	f.lock()
 	defer f.unlock()
@@ -84,7 +84,7 @@ func (h *Host) Devices() ([]hostnet.Device, error) {
 // Watch implements hostnet.Host.
 func (h *Host) Watch(ctx context.Context, changed func()) error { return h.changes.Watch(ctx, changed) }
 
-// AddDevice adds a device to the host, with a port for each address.
+// AddDevice adds a device to the host, with one port for each address.
 func (h *Host) AddDevice(addrs ...string) *Device {
 	h.fabric.lock()
 	defer h.fabric.unlock()
@@ -125,8 +125,8 @@ func (p *Port) AddAddress(addr string) {
 	p.device.host.changes.Notify()
 }
 
-// SetUp takes the port up or down. Processes are notified (verbs.AsyncPortError). Connections stay and
-// wait.
+// SetUp takes the port up or down. Processes get the event verbs.AsyncPortActive or AsyncPortError. Connections
+// stay, but their messages do not arrive while the port is down.
 func (p *Port) SetUp(up bool) {
 	f := p.device.host.fabric
 	f.lock()
@@ -156,8 +156,8 @@ func (d *Device) notify(e verbs.AsyncEvent) {
 	}
 }
 
-// ChangeAddress notifies the IDs on the port that the path to its addresses has changed, as when a bond
-// fails over (verbs.EventAddrChange).
+// ChangeAddress delivers verbs.EventAddrChange to the IDs on the port, as when a bond fails over to another
+// port.
 func (p *Port) ChangeAddress() {
 	f := p.device.host.fabric
 	f.lock()
@@ -171,8 +171,9 @@ func (p *Port) ChangeAddress() {
 	}
 }
 
-// Remove removes the device. Its IDs and processes are notified, queue pairs fail without a completion,
-// and peers get no notice. Its addresses stay without a device until another one gets them.
+// Remove removes the device. Its IDs get verbs.EventDeviceRemoval, and processes that have opened it
+// verbs.AsyncDeviceFatal. Its queue pairs fail without completions, and peers are not notified. Its addresses
+// have no device until they are added to another one.
 func (d *Device) Remove() {
 	f := d.host.fabric
 	f.lock()
@@ -200,8 +201,8 @@ func (d *Device) Remove() {
 	d.notify(verbs.AsyncEvent{Kind: verbs.AsyncDeviceFatal})
 }
 
-// Released reports whether no process has the device open and it has no IDs. The kernel waits for that
-// when a device is removed.
+// Released reports whether no process uses the removed device any more: none has it open or has IDs on it. A
+// kernel waits for this before it removes a device.
 func (d *Device) Released() bool {
 	d.host.fabric.lock()
 	defer d.host.fabric.unlock()
@@ -213,8 +214,8 @@ func (d *Device) Released() bool {
 	return true
 }
 
-// Crash ends the host's processes without notice to peers, as in a power failure. The host is off until
-// the next Open.
+// Crash ends the host's processes without notifying their peers, as a power failure does. The host is off until
+// the next call of Open.
 func (h *Host) Crash() {
 	h.fabric.lock()
 	defer h.fabric.unlock()
@@ -223,6 +224,7 @@ func (h *Host) Crash() {
 	h.crash()
 }
 
+// crash ends the host's processes without notifying their peers. The lock is held.
 func (h *Host) crash() {
 	for _, p := range slices.Clone(h.processes) {
 		p.end(func(i *id) { i.vanish() })

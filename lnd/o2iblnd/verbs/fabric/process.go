@@ -12,16 +12,16 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Process is a process on a host. It implements verbs.Provider. If hardware may behave in several ways,
-// it chooses the hardest for a driver:
-//   - A slot of the send queue becomes free when the completion of that request, or of a
-//     later one, is polled. A receive's slot becomes free with its own completion.
+// Process is a process on a host. It implements verbs.Provider. Where hardware may behave in several ways, it
+// behaves in the way that is hardest for a driver:
+//   - A slot of the send queue becomes free when the completion of its request, or of a
+//     later request, is fetched. A receive's slot becomes free with its own completion.
 //   - Completions of a destroyed queue pair stay in their queue.
 //   - Keys for local and for remote use differ, and only addresses of Memory.Addr are valid.
 //   - A queue pair of a removed device, or of an overflowed completion queue, has no
 //     more completions.
-//   - A peer that disconnects is notified of the end after this side has called Disconnect
-//     or Destroy, or after minutes.
+//   - A side that has called Disconnect gets the event Disconnected only after the
+//     other side has called Disconnect or Destroy too, or after minutes.
 //   - Receives posted after an error are discarded.
 //   - Requests posted before the connection is established fail with EINVAL.
 type Process struct {
@@ -31,7 +31,7 @@ type Process struct {
 
 	// Guarded by Fabric.mu.
 	dead     bool
-	plain    bool // without rights
+	plain    bool // DropRights was called
 	devices  map[*Device]*opened
 	channels []*channel
 }
@@ -46,8 +46,8 @@ func (h *Host) Open() *Process {
 	return p
 }
 
-// Wall is a wall clock that never returns the same time twice, so that no two lives of an interface have the
-// same incarnation.
+// Wall is a wall clock that never returns the same time twice, so that an interface has another incarnation
+// each time it is opened.
 func (p *Process) Wall() time.Time {
 	p.host.fabric.lock()
 	defer p.host.fabric.unlock()
@@ -57,15 +57,15 @@ func (p *Process) Wall() time.Time {
 // Host returns the process's host.
 func (p *Process) Host() *Host { return p.host }
 
-// DropRights removes CAP_NET_BIND_SERVICE from the process: ports below 1024 return EACCES.
+// DropRights removes CAP_NET_BIND_SERVICE from the process: attempts to use ports below 1024 return EACCES.
 func (p *Process) DropRights() {
 	p.host.fabric.lock()
 	defer p.host.fabric.unlock()
 	p.plain = true
 }
 
-// Kill ends the process as a kernel does: connected peers and those that wait for an answer are notified
-// (o2iblnd 12.1, 6). After that all calls of the process fail with verbs.ErrClosed.
+// Kill ends the process as a kernel ends a killed one: peers that are connected to it, or wait for its answer,
+// are notified (o2iblnd 12.1, 6). Afterwards all calls of the process fail with verbs.ErrClosed.
 func (p *Process) Kill() {
 	f := p.host.fabric
 	f.lock()
@@ -76,7 +76,7 @@ func (p *Process) Kill() {
 	}
 }
 
-// end ends the process. It calls bury to end each of its IDs.
+// end ends the process. It calls bury for each of its IDs, which decides whether the peer is notified.
 func (p *Process) end(bury func(*id)) {
 	for _, i := range p.sortedIDs() {
 		bury(i)
@@ -93,6 +93,7 @@ func (p *Process) end(bury func(*id)) {
 	}
 }
 
+// sortedIDs returns the IDs of the process in the order of their creation.
 func (p *Process) sortedIDs() (ids []*id) {
 	for _, c := range p.channels {
 		for i := range c.ids {
@@ -174,7 +175,7 @@ func (c *channel) Listen(addr netip.AddrPort, backlog int) (verbs.ID, error) {
 	return i, nil
 }
 
-// local returns the port with a local address.
+// local returns the port that has the address a, which must be on the host.
 func (c *channel) local(a netip.Addr) (*Port, error) {
 	port := c.p.host.fabric.port(a)
 	switch {
@@ -188,6 +189,7 @@ func (c *channel) local(a netip.Addr) (*Port, error) {
 	return port, nil
 }
 
+// add creates an ID.
 func (c *channel) add() *id {
 	f := c.p.host.fabric
 	f.seq++
@@ -253,13 +255,14 @@ func (c *channel) Close() error {
 		return verbs.Wrap(syscall.EBUSY, "close the event channel: %d IDs left", n)
 	}
 	for i := range c.ids {
-		i.destroy() // of requests that were not read
+		i.destroy() // only IDs of requests that the process has not fetched are left
 	}
 	c.close()
 	return nil
 }
 
-// held returns the number of IDs that the process has received.
+// held returns the number of IDs that the process knows: those that it has created, and those of requests that
+// it has fetched.
 func (c *channel) held() int {
 	n := len(c.ids)
 	for k := range c.queue {

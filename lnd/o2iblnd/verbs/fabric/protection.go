@@ -6,7 +6,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// find returns the bytes that a key for local use allows. ok is false if it does not allow the access.
+// find returns size bytes of registered memory at addr. key is the key for local use. ok is false if the key
+// does not allow the access need to these bytes.
 func (d *opened) find(addr uint64, size, key uint32, need verbs.Access) (b []byte, ok bool) {
 	m := d.regions[key]
 	if m == nil || m.access&need != need || addr < m.addr {
@@ -19,12 +20,12 @@ func (d *opened) find(addr uint64, size, key uint32, need verbs.Access) (b []byt
 	return m.b[off : off+uint64(size)], true
 }
 
-// deny counts and reports an access that find does not allow.
+// deny counts and reports the access need to the bytes of s, which find does not allow.
 func (d *opened) deny(s verbs.Piece, need verbs.Access) {
 	d.forbidden("access to %d bytes at %#x: %s", s.Len, s.Addr, d.reason(s.LKey, need))
 }
 
-// reason returns why find does not allow an access with a key.
+// reason returns, for a report, why find does not allow the access need with a key.
 func (d *opened) reason(key uint32, need verbs.Access) string {
 	f := d.p.host.fabric
 	m := d.regions[key]
@@ -55,7 +56,7 @@ func (f *Fabric) hasKey(key uint32) bool {
 	return false
 }
 
-// checkUnused reports posted work that names the region, which is being closed.
+// checkUnused counts and reports an error if posted work still refers to the region, which is being closed.
 func (m *region) checkUnused() {
 	n := 0
 	for q := range m.d.queues {
@@ -68,7 +69,7 @@ func (m *region) checkUnused() {
 	}
 }
 
-// uses returns how often posted work names a key for local use.
+// uses returns how often posted work refers to the region with the key for local use.
 func (q *qp) uses(key uint32) (n int) {
 	for k := range q.sends.n {
 		w := *q.sends.at(k)
@@ -86,7 +87,7 @@ func (q *qp) uses(key uint32) (n int) {
 	return n
 }
 
-// forbidden counts and reports a forbidden access.
+// forbidden counts a forbidden access, and reports it to Config.Report.
 func (d *opened) forbidden(format string, args ...any) {
 	f := d.p.host.fabric
 	f.faults.protection.Add(1)

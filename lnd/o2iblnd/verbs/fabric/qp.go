@@ -11,15 +11,15 @@ import (
 type qpState uint8
 
 const (
-	qpInit  qpState = iota // receives can be posted
+	qpInit  qpState = iota // not connected; receives can be posted
 	qpReady                // connected
-	qpError                // flushes
-	qpLost                 // no more completions
+	qpError                // failed; everything that is posted is flushed
+	qpLost                 // failed without further completions
 	qpDestroyed
 )
 
-// qp is a queue pair, which is one end of a connection. Its id has the methods for callers. It is guarded
-// by Fabric.mu.
+// qp is a queue pair, which is one end of a connection. The process uses it through the methods of its id.
+// Fabric.mu guards it.
 type qp struct {
 	f      *Fabric
 	i      *id
@@ -31,17 +31,17 @@ type qp struct {
 	peer   *qp
 
 	recvs                queue[verbs.Recv]
-	sends                queue[*work] // posted, oldest first; the first `placed` of them wait for their acknowledgement
-	placed               int
-	arrived              int // number of the others that have arrived at the peer
-	sendsUsed, recvsUsed int
-	unsignalled          int           // completed without a completion event so far
-	lastArrival, lastAck time.Duration // keep the order
+	sends                queue[*work]  // posted requests that have not completed, oldest first
+	placed               int           // number of sends, the first ones, that only lack the acknowledgement
+	arrived              int           // number of sends after these that have arrived at the peer
+	sendsUsed, recvsUsed int           // slots in use
+	unsignalled          int           // requests that have completed since the last completion was added to the queue
+	lastArrival, lastAck time.Duration // times of the latest arrivals; later ones must not be earlier
 
-	retries, rnrRetries uint8 // allowed
-	tries, rnrTries     uint8 // attempts so far
-	waiting             bool  // for the next attempt
-	severed             bool  // everything that is sent fails
+	retries, rnrRetries uint8 // permitted numbers of retries
+	tries, rnrTries     uint8 // numbers of retries so far
+	waiting             bool  // the next retry is scheduled
+	severed             bool  // the connection is broken: everything that is sent fails
 	early               bool  // AsyncCommEst was delivered
 }
 
@@ -50,8 +50,8 @@ type work struct {
 	verbs.Request
 	pieces []verbs.Piece
 	inline []byte
-	taken  bool // copied to inline
-	size   uint32
+	taken  bool   // the payload was copied to inline
+	size   uint32 // bytes of payload
 }
 
 func (i *id) CreateQP(size *verbs.QP) error {
@@ -77,7 +77,7 @@ func (i *id) CreateQP(size *verbs.QP) error {
 	})
 }
 
-// connect makes the queue pair ready, unless it has failed in between.
+// connect makes the queue pair ready to send and receive, unless it has already failed.
 func (q *qp) connect(peer *qp, retries, rnrRetries uint8) {
 	q.peer, q.retries, q.rnrRetries = peer, retries, rnrRetries
 	if q.state == qpInit {
@@ -102,7 +102,7 @@ func (i *id) Post(recvs []verbs.Recv, requests []verbs.Request, pieces []verbs.P
 		}
 		q.recvsUsed++
 		nrecvs++
-		q.recvs.push(r) // discarded after an error
+		q.recvs.push(r) // after an error nothing removes it, so that it has no effect
 	}
 	for k := range requests {
 		if err = q.post(&requests[k], pieces); err != nil {
@@ -114,7 +114,7 @@ func (i *id) Post(recvs []verbs.Recv, requests []verbs.Request, pieces []verbs.P
 	return nrecvs, nrequests, err
 }
 
-// post queues a request.
+// post queues a request without sending it.
 func (q *qp) post(r *verbs.Request, pieces []verbs.Piece) error {
 	switch {
 	case q.state == qpInit || int(r.Count) > q.size.SendPieces || r.Op > verbs.RDMAWrite:
@@ -140,7 +140,7 @@ func (q *qp) post(r *verbs.Request, pieces []verbs.Piece) error {
 	return nil
 }
 
-// depart sends the last n requests.
+// depart sends the n requests that were queued last.
 func (q *qp) depart(n int) {
 	if q.state != qpReady || n == 0 {
 		return
@@ -163,7 +163,8 @@ func (q *qp) depart(n int) {
 	}
 }
 
-// deliver places messages at the peer that have arrived there, in order.
+// deliver processes requests that have arrived at the peer, in order. It stops at a request that has to be
+// retransmitted or has failed.
 func (q *qp) deliver() {
 	for q.state == qpReady && q.arrived > 0 && !q.waiting {
 		w := *q.sends.at(q.placed)
@@ -204,7 +205,8 @@ func (q *qp) deliver() {
 	}
 }
 
-// again retransmits the lost message, or makes the connection fail after the last retry.
+// again retransmits the oldest request that is not delivered after AckTimeout. If the retries are used up, the
+// connection fails instead.
 func (q *qp) again() {
 	q.waiting = true
 	q.f.after(q.f.config.AckTimeout, func() {
@@ -223,8 +225,8 @@ func (q *qp) again() {
 	})
 }
 
-// notReady retransmits the message that found no receive, or makes the connection fail after the last
-// retry.
+// notReady retransmits the request w, for which the peer has posted no receive. If the retries are used up, the
+// connection fails instead.
 func (q *qp) notReady(w *work) {
 	q.f.faults.rnr.Add(1)
 	if q.rnrTries >= q.rnrRetries && q.rnrRetries < rnrForever {
@@ -242,8 +244,8 @@ func (q *qp) notReady(w *work) {
 	})
 }
 
-// place moves the bytes of a message and completes the peer's receive. If that is impossible, it handles
-// the failure and returns false.
+// place delivers the request w: it copies the payload and completes the peer's receive. If that is impossible,
+// it processes the failure and returns false.
 func (q *qp) place(w *work) bool {
 	p := q.peer
 	if w.Op == verbs.RDMAWrite {
@@ -287,8 +289,8 @@ func (q *qp) place(w *work) bool {
 	return true
 }
 
-// heard is called when a message arrives. It delivers AsyncCommEst if the connection is not established
-// yet.
+// heard is called when a message arrives. If the connection is not established yet, it delivers the event
+// AsyncCommEst.
 func (q *qp) heard() {
 	if q.i.state != cmReplySent {
 		return
@@ -300,13 +302,13 @@ func (q *qp) heard() {
 	}
 }
 
-// take completes the oldest receive.
+// take removes the oldest receive and adds the completion c for it.
 func (q *qp) take(c verbs.Completion) {
 	q.recvs.pop()
 	q.complete(c, 0, 1)
 }
 
-// gather copies a message's bytes. It returns false if a key does not allow that.
+// gather copies the payload of w to to. It returns false, and reports the access, if a key does not allow it.
 func (q *qp) gather(w *work, to []byte) bool {
 	if w.taken {
 		copy(to, w.inline)
@@ -319,7 +321,8 @@ func (q *qp) gather(w *work, to []byte) bool {
 	return true
 }
 
-// gather copies a request's bytes. If a key does not allow that, it copies nothing and returns the piece.
+// gather copies the payload of w to to. If a key does not allow the access to a piece, it copies nothing and
+// returns the piece.
 func (d *opened) gather(w *work, to []byte) *verbs.Piece {
 	for k, s := range w.pieces {
 		if _, ok := d.find(s.Addr, s.Len, s.LKey, verbs.AccessRead); !ok {
@@ -334,7 +337,8 @@ func (d *opened) gather(w *work, to []byte) *verbs.Piece {
 	return nil
 }
 
-// acknowledge completes the oldest placed message after its acknowledgement has arrived.
+// acknowledge makes the acknowledgement of a delivered request arrive, possibly after a delay. The oldest
+// request then completes.
 func (q *qp) acknowledge() {
 	w := q.i.way().Back()
 	l := q.f.net.Link(w)
@@ -347,8 +351,8 @@ func (q *qp) acknowledge() {
 	q.f.after(q.lastAck-now, func() { q.acknowledged(w, q.retries) })
 }
 
-// acknowledged completes the oldest message. If the acknowledgement is lost, it requests it again
-// instead.
+// acknowledged completes the oldest request if its acknowledgement has arrived on the way w. Otherwise it tries
+// again after AckTimeout, at most tries times.
 func (q *qp) acknowledged(w network.Way, tries uint8) {
 	switch {
 	case q.state != qpReady:
@@ -363,7 +367,7 @@ func (q *qp) acknowledged(w network.Way, tries uint8) {
 	}
 }
 
-// pop completes the oldest message.
+// pop removes the oldest request and completes it with the status s.
 func (q *qp) pop(s verbs.Status) {
 	w := q.sends.pop()
 	if q.placed > 0 {
@@ -372,7 +376,8 @@ func (q *qp) pop(s verbs.Status) {
 	q.finish(w, s)
 }
 
-// finish ends a request. Its slot becomes free with this completion, or with the next one.
+// finish completes a request. If it succeeded and is unsignalled, it adds no completion to the queue. Its slot
+// becomes free together with that of the next request that does.
 func (q *qp) finish(w *work, s verbs.Status) {
 	q.unsignalled++
 	if s != verbs.Success || w.Flags&verbs.FlagSignalled != 0 {
@@ -392,7 +397,7 @@ func (q *qp) complete(c verbs.Completion, sends, recvs int) {
 	q.cq.push(entry{c, q, sends, recvs})
 }
 
-// err makes the connection fail at w. Messages placed before w count as acknowledged, because their
+// err makes the connection fail at the request w with the status s. Requests before w succeed, because their
 // acknowledgements would have arrived before the failure.
 func (q *qp) err(w *work, s verbs.Status) {
 	if s == verbs.RetryExceeded && !q.f.net.Open(q.i.way().Back()) {
@@ -407,7 +412,7 @@ func (q *qp) err(w *work, s verbs.Status) {
 	q.fail()
 }
 
-// fail puts the queue pair into the error state and flushes it.
+// fail puts the queue pair into the error state: everything that is posted completes as flushed.
 func (q *qp) fail() {
 	if q.state != qpReady && q.state != qpInit {
 		return
@@ -421,7 +426,7 @@ func (q *qp) fail() {
 	}
 }
 
-// sever makes all requests fail that are in progress or sent later.
+// sever breaks the connection: all requests that are in progress, or posted later, fail.
 func (q *qp) sever() {
 	q.severed = true
 	if q.state == qpReady && q.sends.n > 0 {
@@ -429,7 +434,7 @@ func (q *qp) sever() {
 	}
 }
 
-// lose ends the queue pair without any completions.
+// lose makes the queue pair fail without any completions.
 func (q *qp) lose() {
 	if q.state != qpDestroyed && q.state != qpLost {
 		q.state = qpLost
@@ -448,6 +453,7 @@ func (q *qp) destroy() {
 	q.d.qps--
 }
 
+// drop discards everything that is posted.
 func (q *qp) drop() {
 	for k := range q.sends.n {
 		q.f.release(*q.sends.at(k))
@@ -455,7 +461,7 @@ func (q *qp) drop() {
 	q.sends, q.recvs, q.placed, q.arrived = queue[*work]{}, queue[verbs.Recv]{}, 0, 0
 }
 
-// work copies a request.
+// work returns a copy of a request and its pieces. It reuses released records.
 func (f *Fabric) work(r *verbs.Request, pieces []verbs.Piece) *work {
 	var w *work
 	if k := len(f.spare) - 1; k >= 0 {

@@ -1,6 +1,6 @@
 package fabric
 
-// queue is a FIFO queue in a growing ring.
+// queue is a FIFO queue that allocates only when it grows.
 type queue[T any] struct {
 	ring    []T
 	head, n int
@@ -18,7 +18,7 @@ func (q *queue[T]) push(v T) {
 	q.n++
 }
 
-// at returns the k-th element, or the free element after the last.
+// at returns the k-th element. If k is the length of the queue, it returns the place of the next element.
 func (q *queue[T]) at(k int) *T {
 	if k += q.head; k >= len(q.ring) {
 		k -= len(q.ring)

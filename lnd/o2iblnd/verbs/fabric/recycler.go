@@ -2,14 +2,16 @@ package fabric
 
 import "sync"
 
-// Recycler keeps the memory of closed regions for other fabrics. It makes short-lived fabrics cheap, as
-// in fuzz targets. The contents of such memory are undefined, and use of a region after it was closed is
-// not detected. A nil Recycler keeps nothing. Methods are safe for concurrent use.
+// Recycler keeps the memory of closed regions and gives it to other regions, also of other fabrics. This makes
+// short-lived fabrics cheap, for example in fuzz targets. The contents of reused memory are undefined, and the
+// use of a region after it was closed is not detected. A nil Recycler keeps nothing. Recycler is safe for
+// concurrent use.
 type Recycler struct {
 	mu   sync.Mutex
-	free map[int][][]byte // by size
+	free map[int][][]byte // free memory by its size
 }
 
+// take returns size bytes, from kept memory if possible.
 func (r *Recycler) take(size int) []byte {
 	if r != nil {
 		r.mu.Lock()
