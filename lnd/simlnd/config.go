@@ -9,13 +9,13 @@ type Config struct {
 	Seed uint64
 	// Link is the default link between two hosts. SetLink overrides it.
 	Link Link
-	// SendBuffer and ReceiveBuffer are the largest number of bytes, in one direction of a stream, that
-	// the peer has not acknowledged and that it has not read. 0 means 64 KiB each. Socket options
-	// (Stream.Configure) override them.
+	// SendBuffer is the largest number of bytes, in one direction of a stream, that the peer has not
+	// acknowledged. ReceiveBuffer is the largest number that have arrived and that the peer has not read. 0
+	// means 64 KiB. Stream.Configure overrides them.
 	SendBuffer    int
 	ReceiveBuffer int
-	// CutChance is the probability, 0 to 1, that a direction of a new stream resets the stream at a
-	// random byte below CutWithin.
+	// CutChance is the probability, 0 to 1, that a direction of a new stream is cut: the stream is reset at a
+	// random byte, whose offset is below CutWithin.
 	CutChance float64
 	CutWithin int64
 }
@@ -25,32 +25,34 @@ type Link struct {
 	// Latency is the one-way delay. A random part of Jitter is added for each write. The order within a
 	// stream is kept.
 	Latency, Jitter time.Duration
-	// Bandwidth is in bytes per second and applies to each stream separately. 0 means unlimited.
+	// Bandwidth is the maximum rate of each stream, in bytes per second. 0 means unlimited.
 	Bandwidth int64
-	// Loss is the probability, 0 to 1, that a write or a connection request is lost and arrives later by
+	// Loss is the probability, 0 to 1, that a write or a connection request is lost. It then arrives later by
 	// retransmission.
 	Loss float64
 }
 
 const defaultBuffer = 64 << 10
 
-// Behaviour of TCP on a link that loses everything. The numbers are those of Linux.
+// Behaviour of TCP while a link loses everything. The numbers are those of Linux.
 const (
-	// retransmitFirst is the first interval. It doubles with each retransmission up to retransmitMax. The
-	// stream fails retransmitLimit after the first retransmission.
+	// retransmitFirst is the time until the first retransmission. The interval doubles with each
+	// retransmission, up to retransmitMax. A stream fails if retransmitLimit has passed without an
+	// acknowledgement.
 	retransmitFirst = 200 * time.Millisecond
 	retransmitMax   = 120 * time.Second
 	retransmitLimit = 924 * time.Second
-	// synFirst is the first interval. It doubles with each repeated connection request. The attempt fails
-	// after synLimit.
+	// synFirst is the time until a connection request is first repeated. The interval doubles with each
+	// repetition. The attempt fails after synLimit.
 	synFirst = time.Second
 	synLimit = 127 * time.Second
-	// neighbourLimit is the time after which an address that no host has is unreachable.
+	// neighbourLimit is the time after which an attempt to connect to an address that no host has fails as
+	// unreachable.
 	neighbourLimit = 3 * time.Second
 )
 
-// nextTry returns the first time, not before now, of a series of attempts that begins at start. The
-// interval between them doubles from first to most.
+// nextTry returns the time of the first attempt that is not before now, in a series that begins at start. The
+// interval between attempts is first, and then doubles up to most.
 func nextTry(start, now, first, most time.Duration) time.Duration {
 	t, step := start+first, first
 	for t < now {

@@ -9,16 +9,16 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
-// Conn is a connection of the fabric. Tests use it to inject faults. Forward is the direction from the
-// host that dialled to the one that listened. All methods are safe for concurrent use.
+// Conn is a connection on the fabric, on which tests inject faults. Forward is the direction from the host that
+// has opened the connection to the host that has accepted it. All methods are safe for concurrent use.
 type Conn struct {
 	fabric *Fabric
 	serial uint64
 
 	mu    sync.Mutex // guards ends, pipes and death
-	ends  [2]stream  // of the dialling host, of the listening host
-	pipes [2]pipe    // data from the dialling host, data from the listening host
-	// death closes ends that have received nothing for too long.
+	ends  [2]stream  // the opening host's end, the accepting host's end
+	pipes [2]pipe    // data from the opening host, data from the accepting host
+	// death is the timer that makes ends fail which have received nothing for too long.
 	death *time.Timer
 }
 
@@ -28,19 +28,19 @@ type Direction = network.Direction
 // Directions.
 const (
 	Both     = network.Both
-	Forward  = network.Forward  // from the first place to the second; from the dialling host to the listening one
+	Forward  = network.Forward  // from the first place to the second; from the opening host to the accepting host
 	Backward = network.Backward // the opposite direction
 )
 
-// CutMode is the effect of Conn.Cut on a connection.
+// CutMode is what happens to a connection when Conn.Cut takes effect.
 type CutMode uint8
 
 const (
-	// CutReset resets both ends. Bytes delivered before can still be read.
+	// CutReset resets both ends. Bytes that were delivered before can still be read.
 	CutReset CutMode = iota
-	// CutEnd shows the reader an orderly end, and discards later bytes. The other direction continues.
+	// CutEnd makes the reader see an orderly end. Later bytes are discarded. The other direction continues.
 	CutEnd
-	// CutStall stalls the direction until Resume.
+	// CutStall stops the delivery in the direction until Resume.
 	CutStall
 )
 
@@ -61,16 +61,17 @@ func newConn(f *Fabric, from, to netip.AddrPort) *Conn {
 	return c
 }
 
-// From returns the address of the end that dialled.
+// From returns the address of the end that has opened the connection.
 func (c *Conn) From() netip.AddrPort { return c.ends[0].local }
 
-// To returns the address that was dialled.
+// To returns the address of the end that has accepted the connection.
 func (c *Conn) To() netip.AddrPort { return c.ends[1].local }
 
-// Serial returns the number of the connection, in the order in which they were established.
+// Serial returns the number of the connection. Connections are numbered in the order in which they were
+// established.
 func (c *Conn) Serial() uint64 { return c.serial }
 
-// Sent returns the number of bytes written so far in one direction.
+// Sent returns the number of bytes that were written so far in the direction d.
 func (c *Conn) Sent(d Direction) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,8 +80,8 @@ func (c *Conn) Sent(d Direction) uint64 {
 	return n
 }
 
-// Reset resets the connection at once. Both ends can read the bytes that were delivered, and then get
-// ECONNRESET.
+// Reset resets the connection immediately. Both ends can still read the bytes that were delivered before. They
+// then get ECONNRESET.
 func (c *Conn) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +91,8 @@ func (c *Conn) Reset() {
 	}
 }
 
-// Cut breaks a direction as soon as at bytes have been delivered in it since the start of the connection.
+// Cut makes m happen in the direction d as soon as at bytes have been delivered there, counted from the
+// beginning of the connection. If more have already been delivered, it happens immediately.
 func (c *Conn) Cut(d Direction, at uint64, m CutMode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +104,8 @@ func (c *Conn) Cut(d Direction, at uint64, m CutMode) {
 	})
 }
 
-// Stall stops the delivery in a direction until Resume. The connection does not time out.
+// Stall stops the delivery of bytes in the direction d until Resume. The connection does not time out because
+// of this.
 func (c *Conn) Stall(d Direction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +117,7 @@ func (c *Conn) Stall(d Direction) {
 	})
 }
 
-// Resume ends Stall and CutStall.
+// Resume ends Stall and CutStall in the direction d.
 func (c *Conn) Resume(d Direction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,8 +127,8 @@ func (c *Conn) Resume(d Direction) {
 	})
 }
 
-// Corrupt flips the bits of mask in the byte at offset at, counted from the beginning of the connection.
-// It does not affect bytes that were read already.
+// Corrupt flips the bits of mask in one byte of the direction d. at is the byte's offset from the beginning of
+// the connection. Corrupt has no effect on a byte that was already read.
 func (c *Conn) Corrupt(d Direction, at uint64, mask byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,6 +138,7 @@ func (c *Conn) Corrupt(d Direction, at uint64, mask byte) {
 	})
 }
 
+// each calls f with the pipes of the direction d.
 func (c *Conn) each(d Direction, f func(*pipe)) {
 	if d.Forward() {
 		f(&c.pipes[0])
@@ -144,7 +148,7 @@ func (c *Conn) each(d Direction, f func(*pipe)) {
 	}
 }
 
-// block interrupts or restores each direction.
+// block interrupts or restores each direction, after a partition or a device has changed.
 func (c *Conn) block(forward, backward bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,8 +158,8 @@ func (c *Conn) block(forward, backward bool) {
 	c.armDeath(now)
 }
 
-// armDeath sets the timer for ends that receive nothing: those that wait for acknowledgements and those
-// that send keepalive probes.
+// armDeath sets the timer for the end that times out first. An end can time out while a direction is
+// interrupted and it waits for acknowledgements, or sends keepalive probes.
 func (c *Conn) armDeath(now time.Duration) {
 	at := forever
 	for i := range c.ends {
@@ -173,6 +177,7 @@ func (c *Conn) armDeath(now time.Duration) {
 	}
 }
 
+// die is the timer's callback. It fails the ends that have timed out.
 func (c *Conn) die() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +190,7 @@ func (c *Conn) die() {
 	c.armDeath(now)
 }
 
-// deathAt returns the time at which the end times out in its current state.
+// deathAt returns when the end will time out if its state does not change, or forever.
 func (s *stream) deathAt() time.Duration {
 	if s.err != nil || s.closed || !s.out.blocked && !s.in.blocked {
 		return forever

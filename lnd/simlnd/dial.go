@@ -13,9 +13,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// Dial implements socklnd.Network. Like TCP, it repeats a lost request until the attempt fails with
-// ETIMEDOUT. It returns EHOSTUNREACH after a while if no host has the address, or if the address is on a
-// device that is down.
+// Dial implements socklnd.Network. Like TCP, it repeats a lost request, and returns ETIMEDOUT if none is
+// answered. If no host has the address, or its device is down, Dial returns EHOSTUNREACH after neighbourLimit.
 func (h *Host) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stream, error) {
 	s, err := h.dial(ctx, from, to)
 	if err != nil {
@@ -29,12 +28,13 @@ type attempt struct {
 	h     *Host
 	tuple tuple
 	way   network.Way
-	// random draws the delays, and the seeds for those of the connection.
+	// random generates the delays of the attempt, and seeds for the delays of its connection.
 	random *rand.Rand
-	began  time.Duration
+	began  time.Duration // when the attempt began
 	next   time.Duration // time of the next request, since began
 }
 
+// dial is Dial without the context in its errors.
 func (h *Host) dial(ctx context.Context, from, to netip.AddrPort) (*stream, error) {
 	a, err := h.begin(from, to)
 	if err != nil {
@@ -97,7 +97,7 @@ func (h *Host) begin(from, to netip.AddrPort) (*attempt, error) {
 	}, nil
 }
 
-// roundTrip draws the round-trip time of request and answer.
+// roundTrip returns a random round-trip time of a request and its answer.
 func (a *attempt) roundTrip() time.Duration {
 	f := a.h.fabric
 	f.mu.Lock()
@@ -117,8 +117,8 @@ func (a *attempt) roundTrip() time.Duration {
 	return d
 }
 
-// arrive handles the arrival of the request. It returns a stream, an error, or neither if the request is
-// lost.
+// arrive makes the request arrive at the other host. It returns the stream if the request is accepted, an error
+// if it is refused, and neither if it is lost.
 func (a *attempt) arrive() (*stream, error) {
 	f := a.h.fabric
 	f.mu.Lock()
@@ -138,7 +138,8 @@ func (a *attempt) arrive() (*stream, error) {
 		return nil, syscall.ECONNREFUSED
 	}
 	if old := remote.inUse[tuple{a.tuple.remote, a.tuple.local}]; old != nil {
-		// The peer still has a stream of this host's former life. TCP detects that.
+		// The other host still has a stream to the same address and port of this host, from before this host
+		// crashed. TCP detects that and resets it.
 		f.mu.Unlock()
 		old.c.mu.Lock()
 		old.fail(errReset)
@@ -161,7 +162,7 @@ func (a *attempt) arrive() (*stream, error) {
 	}
 	if !l.offer(&c.ends[1]) {
 		c.Reset()
-		_ = c.ends[0].Close() // it was not returned to anyone
+		_ = c.ends[0].Close() // no caller has it
 		_ = c.ends[1].Close()
 		return nil, errReset
 	}
@@ -189,7 +190,7 @@ func (a *attempt) connect(remote *Host) *Conn {
 	return c
 }
 
-// offer queues a stream to be accepted. It returns false if the listener is closed.
+// offer adds a stream to the queue of those to be accepted. It returns false if the listener is closed.
 func (l *listener) offer(s *stream) bool {
 	l.h.fabric.mu.Lock()
 	defer l.h.fabric.mu.Unlock()
@@ -201,7 +202,7 @@ func (l *listener) offer(s *stream) bool {
 	return true
 }
 
-// again waits until the next request is due.
+// again waits until the request is to be repeated. It returns an error if the attempt has failed.
 func (a *attempt) again(ctx context.Context) error {
 	f := a.h.fabric
 	f.faults.requestsLost.Add(1)
@@ -224,7 +225,7 @@ func (a *attempt) again(ctx context.Context) error {
 	return f.sleep(ctx, min(a.next, limit)-waited)
 }
 
-// fail releases the 4-tuple and returns err.
+// fail releases the 4-tuple of a failed attempt and returns err.
 func (a *attempt) fail(err error) error {
 	a.h.fabric.mu.Lock()
 	defer a.h.fabric.mu.Unlock()
@@ -234,7 +235,7 @@ func (a *attempt) fail(err error) error {
 	return err
 }
 
-// sleep waits for d, or until ctx or the fabric is done.
+// sleep waits for the time d. It returns an error if ctx ends or the fabric is closed before.
 func (f *Fabric) sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -15,14 +15,14 @@ type Fabric struct {
 	done   chan struct{} // closed by Close
 	faults counters
 
-	// mu guards the following fields and the state of hosts and listeners. Conn.mu may be locked while mu
-	// is held, but not the other way round.
+	// mu guards the following fields and the state of hosts and listeners. A goroutine that holds mu may lock a
+	// Conn.mu, but a goroutine that holds a Conn.mu must not lock mu.
 	mu       sync.Mutex
 	net      *network.Network[Link]
 	closed   bool
 	conns    []*Conn // in the order of Conn.serial
 	serial   uint64
-	watchers []func(*Conn)
+	watchers []func(*Conn) // set by OnConnect
 }
 
 // New returns a fabric without hosts.
@@ -38,7 +38,7 @@ func New(c Config) *Fabric {
 	return f
 }
 
-// Close closes the fabric. It resets open streams, and nothing more happens in the fabric.
+// Close closes the fabric. It resets open streams, and nothing happens on the fabric any more.
 func (f *Fabric) Close() {
 	f.mu.Lock()
 	if f.closed {
@@ -61,10 +61,9 @@ func (f *Fabric) Close() {
 	}
 }
 
-// Host returns the host with the given name. If there is no such host, it creates one with a device for
-// each address: "eth0" for the first, and so on. An address may have a prefix length, such as
-// "10.0.0.1/16". The default is 24, or 64 for IPv6. Host panics if an address is malformed or used by
-// another device.
+// Host returns the host with the given name, and creates it if it does not exist. For each address it adds a
+// device. The devices are named "eth0" and so on. An address may have a prefix length, such as "10.0.0.1/16";
+// the default is 24, or 64 for IPv6. Host panics if an address is malformed or used by another device.
 func (f *Fabric) Host(name string, addrs ...string) *Host {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +78,7 @@ func (f *Fabric) Host(name string, addrs ...string) *Host {
 	return h
 }
 
-// SetLink sets the properties of the link between two places.
+// SetLink sets the properties of the links between two places in the direction d.
 func (f *Fabric) SetLink(a, b Place, d Direction, l Link) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,9 +86,9 @@ func (f *Fabric) SetLink(a, b Place, d Direction, l Link) {
 	f.refresh()
 }
 
-// Partition discards everything that is sent between two places, until Heal is called as often as
-// Partition. Bytes are retransmitted afterwards unless the stream has timed out. Connection requests are
-// repeated too.
+// Partition discards everything that is sent between two places in the direction d, until Heal has been called
+// as often as Partition. Afterwards, bytes are retransmitted if their stream has not timed out, and connection
+// requests are repeated.
 func (f *Fabric) Partition(a, b Place, d Direction) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,19 +104,21 @@ func (f *Fabric) Heal(a, b Place, d Direction) {
 	f.refresh()
 }
 
-// ways returns the address pairs of two places in the direction d. f.mu is held.
+// ways returns the ways between two places in the direction d, that is, the pairs of their addresses. f.mu is
+// held.
 func ways(a, b Place, d Direction) []network.Way {
 	return network.Ways(a.addresses(), b.addresses(), d)
 }
 
-// Conns returns the connections with at least one open end, oldest first.
+// Conns returns the connections of which at least one end is open, oldest first.
 func (f *Fabric) Conns() []*Conn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.conns)
 }
 
-// ConnsBetween returns the connections of Conns between two places, opened from either side.
+// ConnsBetween returns the connections between two places, opened from either side, of which at least one end
+// is open.
 func (f *Fabric) ConnsBetween(a, b Place) []*Conn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,8 +133,8 @@ func (f *Fabric) ConnsBetween(a, b Place) []*Conn {
 	return found
 }
 
-// OnConnect sets a function to call for each new connection before either end can use it, in the
-// goroutine that dialled. It can inject faults into the connection.
+// OnConnect registers a function that is called for each new connection before either end can use it. It may
+// inject faults into the connection. The goroutine that opens the connection calls it.
 func (f *Fabric) OnConnect(established func(*Conn)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,6 +163,7 @@ func (f *Fabric) refresh() {
 	}
 }
 
+// adapt updates the properties of a connection's directions. f.mu is held.
 func (f *Fabric) adapt(c *Conn) {
 	forward := network.Way{From: c.From().Addr(), To: c.To().Addr()}
 	backward := forward.Back()
@@ -171,8 +173,8 @@ func (f *Fabric) adapt(c *Conn) {
 	c.block(!f.net.Open(forward), !f.net.Open(backward))
 }
 
-// forget removes a closed end from the host's table. It also removes the connection from the fabric's if
-// over is set.
+// forget removes a closed end from its host's table. If over is set, the other end is closed too, and forget
+// also removes the connection from the fabric.
 func (f *Fabric) forget(s *stream, over bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,20 +8,20 @@ import (
 	"github.com/lnetd/lnetd/lnd/simlnd/network"
 )
 
-// Faults counts faults. A fault counts when it takes effect, not when it is requested.
+// Faults counts faults. A fault is counted when it takes effect, not when a test requests it.
 type Faults struct {
 	network.Faults
-	Resets       uint64 // connections reset, on request or because the other end was closed
-	Cuts         uint64 // Conn.Cut, Config.CutChance
-	HalfCloses   uint64 // Cuts with CutEnd
-	Stalls       uint64 // Conn.Stall
-	Crashes      uint64 // Host.Crash
-	Losses       uint64 // writes and requests lost, Link.Loss
-	RequestsLost uint64 // connection requests that were lost
-	Refusals     uint64 // ECONNREFUSED
-	Unreachable  uint64 // failed attempts: ETIMEDOUT, EHOSTUNREACH, ENETUNREACH
+	Resets       uint64 // connections that were reset, by a test or because the other end was closed
+	Cuts         uint64 // effects of Conn.Cut and Config.CutChance
+	HalfCloses   uint64 // those of Cuts with CutEnd
+	Stalls       uint64 // effects of Conn.Stall
+	Crashes      uint64 // calls of Host.Crash
+	Losses       uint64 // writes and connection requests that were lost (Link.Loss)
+	RequestsLost uint64 // connection requests that had no answer and were repeated
+	Refusals     uint64 // attempts to connect that failed with ECONNREFUSED
+	Unreachable  uint64 // attempts to connect that failed with ETIMEDOUT, EHOSTUNREACH or ENETUNREACH
 	Timeouts     uint64 // ends of connections that timed out
-	Overflows    uint64 // requests dropped by a full backlog
+	Overflows    uint64 // connection requests dropped because the backlog was full
 	Corruptions  uint64 // bytes that were corrupted
 }
 
@@ -50,17 +50,18 @@ func (f *Fabric) Faults() Faults {
 	}
 }
 
-// Hold delays connection requests between two places.
+// Hold delays connection requests between two places until it is released.
 type Hold = network.Hold[Link]
 
-// Hold starts to delay connection requests.
+// Hold starts to delay connection requests between two places in the direction d, until Release of the result
+// is called.
 func (f *Fabric) Hold(a, b Place, d Direction) *Hold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.net.Hold(ways(a, b, d))
 }
 
-// awaitHolds waits until no Hold applies to the way.
+// awaitHolds waits until no Hold applies to the way w.
 func (f *Fabric) awaitHolds(ctx context.Context, w network.Way) error {
 	for {
 		released := make(chan struct{})

@@ -23,16 +23,16 @@ type Host struct {
 	// Guarded by Fabric.mu.
 	devices   []*Device
 	listeners map[netip.AddrPort]*listener
-	inUse     map[tuple]*stream // nil while being connected
-	lastPort  uint16
+	inUse     map[tuple]*stream // a stream is nil while it is being connected
+	lastPort  uint16            // last ephemeral port that was used
 }
 
 var _ socklnd.Network = (*Host)(nil)
 
-// tuple identifies a stream on a host.
+// tuple contains the addresses and ports of a stream (its 4-tuple), which identify it on its host.
 type tuple struct{ local, remote netip.AddrPort }
 
-// Place is a *Host, which stands for all its addresses, or a *Device.
+// Place is what a fault applies to: all addresses of a *Host or of a *Device.
 type Place interface {
 	addresses() []netip.Addr // Fabric.mu is held
 }
@@ -85,8 +85,8 @@ func (h *Host) Interface(name string) *Device {
 // Name returns the device's name.
 func (d *Device) Name() string { return d.name }
 
-// SetUp takes the device up or down. While it is down it neither sends nor receives. Streams wait until
-// they time out.
+// SetUp takes the device up or down. While it is down, it neither sends nor receives. Its streams wait for it
+// until they time out.
 func (d *Device) SetUp(up bool) {
 	f := d.host.fabric
 	f.mu.Lock()
@@ -150,9 +150,9 @@ func (h *Host) find(match func(*Device) bool) *Device {
 	return nil
 }
 
-// Crash simulates a power failure of the host. Its streams and listeners are gone without notice to
-// peers. A peer that sends is answered with a reset. Programs on the host get ECONNABORTED and must be
-// closed. After that the host can be used again.
+// Crash simulates a power failure of the host. Its streams and listeners disappear, and peers are not notified.
+// A peer that then sends is answered by a reset. Programs on the host get ECONNABORTED and must close their
+// streams. The host can be used again immediately.
 func (h *Host) Crash() {
 	h.fabric.mu.Lock()
 	defer h.fabric.mu.Unlock()
@@ -168,7 +168,7 @@ func (h *Host) Crash() {
 	}
 }
 
-// unuse frees the addresses of a stream. Fabric.mu is held.
+// unuse makes the addresses and ports of a closed stream available again. Fabric.mu is held.
 func (h *Host) unuse(s *stream) {
 	t := tuple{s.local, s.remote}
 	if h.inUse[t] == s {

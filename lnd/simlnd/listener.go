@@ -39,7 +39,7 @@ func (l *listener) Accept() (socklnd.Stream, error) {
 // Addr implements socklnd.Listener.
 func (l *listener) Addr() netip.AddrPort { return l.at }
 
-// Close implements socklnd.Listener. It resets streams that were not accepted.
+// Close implements socklnd.Listener. It resets streams that wait to be accepted.
 func (l *listener) Close() error {
 	f := l.h.fabric
 	f.mu.Lock()
@@ -54,7 +54,7 @@ func (l *listener) Close() error {
 	f.mu.Unlock()
 	for _, s := range orphans {
 		s.c.Reset()
-		_ = s.Close() // only the listener has it
+		_ = s.Close() // no caller has it
 	}
 	if again {
 		return net.ErrClosed

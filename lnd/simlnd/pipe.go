@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// pipe is one direction of a connection. Offsets are counted from the beginning:
+// pipe is one direction of a connection. Offsets are counted from the beginning of the connection:
 //
-//	read <= delivered <= written     bytes the reader has read, can read, bytes that were written
-//	acked <= delivered               bytes the sender knows to be delivered
+//	read <= delivered <= written     bytes that the reader has read, that it can
+//	                                 read, and that were written
+//	acked <= delivered               bytes that the sender knows to be delivered
 //
-// The buffer begins at offset read. Nothing is added to it after the reader has closed.
-//
-// It is guarded by Conn.mu.
+// The buffer contains the bytes from the offset read on. After the reader has closed, nothing is added to it.
+// Conn.mu guards the pipe.
 type pipe struct {
 	c        *Conn
 	from, to *stream
@@ -25,25 +25,25 @@ type pipe struct {
 	read, delivered           uint64
 	acked, written            uint64
 	segments                  segments
-	lastAt, freeAt            time.Duration // last arrival; time at which the line is free
+	lastAt, freeAt            time.Duration // latest arrival; time at which the line is free for more bytes
 
 	timer   *time.Timer
 	timerAt time.Duration
 
-	blocked      bool // by a partition or a device that is down
+	blocked      bool // a partition, or a device that is down, interrupts the direction
 	blockedSince time.Duration
-	unackedSince time.Duration // time of writing of the oldest byte that is not acknowledged
-	stalled      bool
-	gone         bool // the reader has closed: arriving bytes are answered with a reset
-	void         bool // bytes are lost
-	finished     bool // the end of the stream has been delivered
+	unackedSince time.Duration // when the oldest byte that is not acknowledged was written
+	stalled      bool          // a test has stopped the delivery
+	gone         bool          // the reader has closed, so that arriving bytes are answered by a reset
+	void         bool          // all bytes that are written are discarded
+	finished     bool          // the end of the stream has been delivered
 
-	cut     uint64 // offset of the cut
+	cut     uint64 // offset at which cutMode takes effect, or never
 	cutMode CutMode
-	flips   []flip
+	flips   []flip // bytes that are to be corrupted
 }
 
-// A flip corrupts one byte.
+// flip describes the corruption of one byte.
 type flip struct {
 	at   uint64
 	mask byte
@@ -54,7 +54,7 @@ const (
 	forever = time.Duration(math.MaxInt64) // a time
 )
 
-// write copies as much of bufs into the pipe as fits, and returns the number of bytes.
+// write copies bytes of bufs into the pipe until the send buffer is full, and returns their number.
 func (p *pipe) write(bufs [][]byte, now time.Duration) int {
 	free := p.sendBuffer - int(p.written-p.acked)
 	start := p.written
@@ -76,7 +76,7 @@ func (p *pipe) write(bufs [][]byte, now time.Duration) int {
 	if p.void {
 		p.written = start
 		if (p.to.closed || p.to.err != nil) && !p.blocked && !p.stalled {
-			p.answerReset(now) // the reader has closed
+			p.answerReset(now) // the reader has closed its end
 		}
 		return n
 	}
@@ -94,7 +94,7 @@ func (p *pipe) write(bufs [][]byte, now time.Duration) int {
 	return n
 }
 
-// corrupt applies the flips to the bytes in the buffer.
+// corrupt corrupts the bytes of flips that are in the buffer.
 func (p *pipe) corrupt() {
 	kept := p.flips[:0]
 	for _, f := range p.flips {
@@ -108,7 +108,7 @@ func (p *pipe) corrupt() {
 	p.flips = kept
 }
 
-// schedule sends n bytes, or an end.
+// schedule puts a segment in transit: the n bytes written last, an end, or a reset.
 func (p *pipe) schedule(kind segmentKind, n int, now time.Duration) {
 	at := now
 	if p.link != (Link{}) {
@@ -118,7 +118,7 @@ func (p *pipe) schedule(kind segmentKind, n int, now time.Duration) {
 	p.segments.push(segment{kind: kind, end: p.written, at: p.lastAt})
 }
 
-// depart returns the time at which the last of n bytes is sent.
+// depart returns when the last of n bytes leaves the sender.
 func (p *pipe) depart(n int, now time.Duration) time.Duration {
 	if p.link.Bandwidth == 0 {
 		return now
@@ -127,7 +127,7 @@ func (p *pipe) depart(n int, now time.Duration) time.Duration {
 	return p.freeAt
 }
 
-// delay draws a one-way delay.
+// delay returns a random one-way delay.
 func (p *pipe) delay() time.Duration {
 	d := p.link.Latency
 	if p.link.Jitter > 0 {
@@ -140,9 +140,10 @@ func (p *pipe) delay() time.Duration {
 	return d
 }
 
-// uniform draws a number from [0, 1).
+// uniform returns a random number from [0, 1).
 func (p *pipe) uniform() float64 { return float64(p.random.Uint64()>>11) / (1 << 53) }
 
+// opposite returns the other direction of the connection.
 func (p *pipe) opposite() *pipe {
 	if p == &p.c.pipes[0] {
 		return &p.c.pipes[1]
@@ -150,7 +151,8 @@ func (p *pipe) opposite() *pipe {
 	return &p.c.pipes[0]
 }
 
-// advance delivers the segments that have arrived and fit, and sets the timer for those in transit.
+// advance delivers the segments that have arrived, as far as the reader has room, and sets the timer for the
+// next one in transit.
 func (p *pipe) advance(now time.Duration) {
 	before := p.delivered
 	for p.segments.n() > 0 && !p.blocked && !p.stalled {
@@ -171,8 +173,9 @@ func (p *pipe) advance(now time.Duration) {
 	p.acknowledge(now)
 }
 
-// deliver delivers as much of s as fits and reports whether that was all. It may empty the queue of
-// segments by resetting the stream. Then it returns false.
+// deliver delivers as much of the segment s as the reader has room for. It returns true if that was all of it;
+// the caller then removes s. If it returns false, it may have removed all segments, because the stream was
+// reset.
 func (p *pipe) deliver(s *segment, now time.Duration) bool {
 	switch s.kind {
 	case segmentEnd:
@@ -184,7 +187,7 @@ func (p *pipe) deliver(s *segment, now time.Duration) bool {
 		return false
 	}
 	if p.gone {
-		// The stream was closed: TCP answers with a reset, which may have arrived already.
+		// The reader has closed. TCP answers with a reset, which may arrive immediately and remove all segments.
 		p.delivered = s.end
 		p.answerReset(now)
 		return p.segments.n() > 0
@@ -200,8 +203,8 @@ func (p *pipe) deliver(s *segment, now time.Duration) bool {
 	return end == s.end
 }
 
-// overtake delivers a reset that is queued behind bytes that do not fit. A reset does not wait for the
-// window.
+// overtake delivers a reset that is queued after bytes for which the reader has no room. In TCP a reset does
+// not wait for the reader.
 func (p *pipe) overtake(now time.Duration) {
 	if p.gone || p.stalled || !p.segments.ends(segmentReset) || p.segments.front().kind != segmentData {
 		return
@@ -213,7 +216,7 @@ func (p *pipe) overtake(now time.Duration) {
 	}
 }
 
-// cutNow applies the cut.
+// cutNow makes cutMode take effect.
 func (p *pipe) cutNow() {
 	p.cut = never
 	p.c.fabric.faults.cuts.Add(1)
@@ -231,19 +234,19 @@ func (p *pipe) cutNow() {
 	}
 }
 
-// abandon stops storing bytes for the reader and discards those in transit.
+// abandon discards the bytes in transit. Bytes that arrive later are not stored for the reader.
 func (p *pipe) abandon() {
 	p.drop()
 	p.gone = true
 }
 
-// finish delivers the end of the stream to the reader.
+// finish makes the reader see the end of the stream.
 func (p *pipe) finish() {
 	p.finished = true
 	p.to.readable.Broadcast()
 }
 
-// answerReset resets the writer of p, because the reader has closed.
+// answerReset sends a reset to the writer of p, because the reader has closed.
 func (p *pipe) answerReset(now time.Duration) {
 	back := p.opposite()
 	if back.to.err != nil || back.to.closed || back.segments.ends(segmentReset) {
@@ -253,7 +256,8 @@ func (p *pipe) answerReset(now time.Duration) {
 	back.advance(now)
 }
 
-// acknowledge informs the sender of the delivered bytes, unless the opposite direction is blocked.
+// acknowledge makes the sender know the delivered bytes, unless the opposite direction, on which
+// acknowledgements travel, is interrupted.
 func (p *pipe) acknowledge(now time.Duration) {
 	if p.acked == p.delivered || p.opposite().blocked {
 		return
@@ -265,12 +269,13 @@ func (p *pipe) acknowledge(now time.Duration) {
 	}
 }
 
-// writable reports whether at least a quarter of the buffer is free. Less is not worth waking a writer.
+// writable reports whether at least a quarter of the send buffer is free. It is not worth waking a writer for
+// less.
 func (p *pipe) writable() bool {
 	return int(p.written-p.acked)*4 <= p.sendBuffer*3
 }
 
-// unread returns the number of bytes that can be read without waiting.
+// unread returns the number of bytes that the reader can read without waiting.
 func (p *pipe) unread() int {
 	if p.gone {
 		return p.buf.n
@@ -278,7 +283,7 @@ func (p *pipe) unread() int {
 	return int(p.delivered - p.read)
 }
 
-// take moves delivered bytes into bufs and returns their number.
+// take moves delivered bytes to bufs and returns their number.
 func (p *pipe) take(bufs [][]byte, now time.Duration) int {
 	left, n := p.unread(), 0
 	for _, b := range bufs {
@@ -289,12 +294,12 @@ func (p *pipe) take(bufs [][]byte, now time.Duration) int {
 	}
 	p.read += uint64(n)
 	if p.segments.n() > 0 {
-		p.advance(now) // the window has opened
+		p.advance(now) // the reader has room for more bytes
 	}
 	return n
 }
 
-// wakeAt sets the timer.
+// wakeAt sets the timer to the time at.
 func (p *pipe) wakeAt(at, now time.Duration) {
 	if p.timerAt == at {
 		return
@@ -307,6 +312,7 @@ func (p *pipe) wakeAt(at, now time.Duration) {
 	p.timer.Reset(at - now)
 }
 
+// wake is the timer's callback.
 func (p *pipe) wake() {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -314,7 +320,8 @@ func (p *pipe) wake() {
 	p.advance(p.c.fabric.net.Now())
 }
 
-// block interrupts the direction or restores it. Segments in transit are then retransmitted.
+// block interrupts or restores the direction. When it is restored, segments in transit arrive as if they were
+// retransmitted.
 func (p *pipe) block(blocked bool, now time.Duration) {
 	if p.blocked == blocked {
 		return
@@ -331,7 +338,7 @@ func (p *pipe) block(blocked bool, now time.Duration) {
 	p.opposite().acknowledge(now)
 }
 
-// drop discards what is in transit.
+// drop discards the bytes and segments in transit.
 func (p *pipe) drop() {
 	p.segments.clear()
 	p.buf.trim(p.buf.n - p.unread())

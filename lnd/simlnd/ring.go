@@ -25,7 +25,7 @@ func (r *ring) append(b []byte) {
 	r.n += len(b)
 }
 
-// take moves bytes from the beginning to b, which must not be longer than the ring.
+// take moves the first len(b) bytes of the ring to b. The ring must contain that many.
 func (r *ring) take(b []byte) {
 	if len(b) == 0 {
 		return
@@ -35,7 +35,7 @@ func (r *ring) take(b []byte) {
 	r.discard(len(b))
 }
 
-// discard removes n bytes from the beginning.
+// discard removes the first n bytes.
 func (r *ring) discard(n int) {
 	if r.n -= n; r.n == 0 {
 		r.head = 0
@@ -44,12 +44,13 @@ func (r *ring) discard(n int) {
 	r.head = (r.head + n) & (len(r.b) - 1)
 }
 
-// trim removes n bytes from the end.
+// trim removes the last n bytes.
 func (r *ring) trim(n int) { r.n -= n }
 
-// flip flips the bits of mask in the byte at an index.
+// flip flips the bits of mask in the byte with the index at.
 func (r *ring) flip(at int, mask byte) { r.b[(r.head+at)&(len(r.b)-1)] ^= mask }
 
+// grow makes room for n bytes in total.
 func (r *ring) grow(n int) {
 	b := make([]byte, max(ringMin, 1<<bits.Len(uint(n-1))))
 	k := copy(b, r.b[r.head:min(r.head+r.n, len(r.b))])

@@ -2,22 +2,22 @@ package simlnd
 
 import "time"
 
-// segment is an element in transit in a pipe: the bytes up to an offset, or an end.
+// segment is something in transit in a pipe: bytes, the orderly end of the stream, or a reset.
 type segment struct {
 	kind segmentKind
-	end  uint64
-	at   time.Duration // arrival
+	end  uint64        // offset after the last byte of the segment
+	at   time.Duration // when the segment arrives
 }
 
 type segmentKind uint8
 
 const (
 	segmentData  segmentKind = iota
-	segmentEnd               // orderly end
-	segmentReset             // the stream is reset
+	segmentEnd               // orderly end of the stream
+	segmentReset             // reset of the stream
 )
 
-// segments is a FIFO queue that allocates only when it grows.
+// segments is a FIFO queue of segments that allocates only when it grows.
 type segments struct {
 	list []segment
 	head int
@@ -28,7 +28,7 @@ func (q *segments) front() *segment { return &q.list[q.head] }
 
 func (q *segments) last() *segment { return &q.list[len(q.list)-1] }
 
-// push appends s. Bytes that arrive at the same time become one segment.
+// push appends s. If s and the last segment are bytes that arrive at the same time, they become one segment.
 func (q *segments) push(s segment) {
 	if q.n() > 0 {
 		if last := q.last(); last.kind == segmentData && s.kind == segmentData && last.at == s.at {
@@ -51,12 +51,12 @@ func (q *segments) pop() {
 
 func (q *segments) clear() { q.list, q.head = q.list[:0], 0 }
 
-// ends reports whether the last segment is of the kind.
+// ends reports whether the last segment is of the kind k.
 func (q *segments) ends(k segmentKind) bool {
 	return q.n() > 0 && q.last().kind == k
 }
 
-// delay postpones all arrivals to at or later, and returns the last arrival time.
+// delay postpones all arrivals before the time at to that time. It returns the time of the last arrival.
 func (q *segments) delay(at time.Duration) time.Duration {
 	for i := q.head; i < len(q.list); i++ {
 		q.list[i].at = max(q.list[i].at, at)

@@ -26,9 +26,9 @@ type stream struct {
 	readBound, writeBound bound
 }
 
-// bound is a deadline.
+// bound is a deadline for reads or writes.
 type bound struct {
-	at    time.Duration // 0: none
+	at    time.Duration // 0: there is no deadline
 	timer *time.Timer
 }
 
@@ -98,6 +98,7 @@ func (s *stream) AwaitWritable() error {
 	}
 }
 
+// unusable returns an error if nothing can be written.
 func (s *stream) unusable() error {
 	switch {
 	case s.closed:
@@ -120,7 +121,7 @@ func (s *stream) SetWriteDeadline(t time.Time) error {
 	return s.bound(&s.writeBound, t, s.writable.Broadcast)
 }
 
-// bound sets a deadline. wake is called when it passes.
+// bound sets the deadline b to t. wake is called when it passes.
 func (s *stream) bound(b *bound, t time.Time, wake func()) error {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -149,6 +150,7 @@ func (s *stream) bound(b *bound, t time.Time, wake func()) error {
 	return nil
 }
 
+// passed reports whether the deadline has passed.
 func (b *bound) passed(f *Fabric) bool { return b.at > 0 && f.net.Now() >= b.at }
 
 func (b *bound) stop() {
@@ -157,13 +159,14 @@ func (b *bound) stop() {
 	}
 }
 
+// wake wakes all blocked calls.
 func (s *stream) wake() {
 	s.readable.Broadcast()
 	s.writable.Broadcast()
 }
 
-// Configure implements socklnd.Stream. It applies the buffer sizes and the keepalive, and ignores the
-// rest.
+// Configure implements socklnd.Stream. It applies the buffer sizes and the keepalive. The other options have no
+// effect.
 func (s *stream) Configure(o socklnd.StreamOptions) error {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -209,8 +212,8 @@ func (s *stream) Trying() (trying bool, silent time.Duration) {
 	return trying, silent
 }
 
-// Close implements socklnd.Stream. Bytes that were written before are still delivered. If bytes were left
-// unread, the peer sees a reset instead.
+// Close implements socklnd.Stream. Bytes that were written before are still delivered. But if this end has not
+// read all delivered bytes, the peer gets a reset instead.
 func (s *stream) Close() error {
 	s.c.mu.Lock()
 	if s.closed {
@@ -233,10 +236,10 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// hangUp sends the end of the stream to the peer.
+// hangUp sends the end of the stream, or a reset, to the peer.
 func (s *stream) hangUp(now time.Duration) {
 	unread := s.in.unread() > 0
-	s.in.gone = true // later arrivals are answered with a reset
+	s.in.gone = true // bytes that arrive later are answered by a reset
 	if unread {
 		s.out.drop()
 		s.out.schedule(segmentReset, 0, now)
@@ -247,8 +250,9 @@ func (s *stream) hangUp(now time.Duration) {
 	s.in.advance(now)
 }
 
-// fail ends the stream on this side and reports whether it was open. Delivered bytes can be read, then
-// reads return err. The peer notices when it sends.
+// fail makes this end of the stream fail with err. It returns false if the end had already failed or was
+// closed. Delivered bytes can still be read; later reads return err. The peer is not notified; it notices the
+// failure when it sends.
 func (s *stream) fail(err error) bool {
 	if s.err != nil || s.closed {
 		return false
@@ -260,7 +264,7 @@ func (s *stream) fail(err error) bool {
 	return true
 }
 
-// release frees the buffers and timers of a connection with both ends closed. Conn.mu is held.
+// release frees the buffers and timers of a connection when both ends are closed. Conn.mu is held.
 func (c *Conn) release() {
 	for i := range c.pipes {
 		p := &c.pipes[i]

@@ -201,8 +201,8 @@ func (d *Device) Remove() {
 	d.notify(verbs.AsyncEvent{Kind: verbs.AsyncDeviceFatal})
 }
 
-// Released reports whether no process uses the removed device any more: none has it open or has IDs on it. A
-// kernel waits for this before it removes a device.
+// Released reports whether processes have released the removed device: no process has it open, or has IDs on
+// it. A kernel waits for this before it removes a device.
 func (d *Device) Released() bool {
 	d.host.fabric.lock()
 	defer d.host.fabric.unlock()
