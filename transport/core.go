@@ -11,6 +11,9 @@ import (
 // inproc, remote or mem and pass it to NewDomain. Its methods matter only to implementations and to tests of
 // this package.
 //
+// A Core is gone when it can no longer access LNet: the node was closed, or lnetd has ended. All TMs of its
+// domains then fail with EPIPE.
+//
 // All methods are safe for concurrent use unless their comment states otherwise. No method calls back into
 // package transport. Every error matches an errno with errors.Is.
 type Core interface {

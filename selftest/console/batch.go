@@ -22,7 +22,7 @@ type batch struct {
 	tests            []*test // the test with index k is at k-1
 	clients, servers roster
 	told             map[*member]uint32 // number of tests of the batch that each node has confirmed
-	unsure           map[*member]bool   // nodes that did not answer, so that they may have a test that is not in told
+	unsure           map[*member]bool   // nodes that did not answer, so that they may have a test that confirmed does not count
 
 	running bool
 	runs    int // number of runs so far; identifies the latest run

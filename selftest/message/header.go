@@ -52,7 +52,8 @@ func (o Order) String() string {
 // Features are extensions to the first version of the protocol (selftest 2.4).
 type Features uint32
 
-// BulkLength means that bulks have an offset and a size in bytes instead of a number of pages.
+// BulkLength means that the parameters of a BRW test contain an offset and a size in bytes instead of a
+// number of pages.
 const BulkLength Features = 1
 
 // Supported is the set of all known features.

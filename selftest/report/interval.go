@@ -39,8 +39,8 @@ type RPCs struct {
 	Expired  uint64 `json:"expired"`
 }
 
-// Figure is the rate of a node: the average, minimum and maximum over all nodes. Min is the smallest rate
-// that is not 0.
+// Figure summarizes a rate over all nodes: its average, minimum and maximum. Min is the smallest rate that is
+// not 0.
 type Figure struct {
 	Avg float64 `json:"avg"`
 	Min float64 `json:"min"`

@@ -29,7 +29,8 @@ type buffer struct {
 	receives bool   // the op receives data
 	credits  int    // completions that the op may produce
 	// cancelled is the index of the buffer in tm.cancels.buffers plus 1, or 0 if the op was not cancelled.
-	// abandoned means that the program was told the end of the op, but lnetd has not ended the op yet.
+	// abandoned means that the end of the op was reported to the program, although lnetd has not ended the op
+	// yet.
 	cancelled int
 	abandoned bool
 }
