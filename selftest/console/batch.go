@@ -21,7 +21,7 @@ type batch struct {
 	id               uint64
 	tests            []*test // the test with index k is at k-1
 	clients, servers roster
-	told             map[*member]uint32 // number of tests of the batch that each node has confirmed
+	confirmed        map[*member]uint32 // number of tests of the batch that each node has confirmed
 	unsure           map[*member]bool   // nodes that did not answer, so that they may have a test that confirmed does not count
 
 	running bool
@@ -49,9 +49,9 @@ func (r *roster) note(b *batch, index map[*member]uint32, asked []*member, came 
 		case n.RPC != 0:
 			b.unsure[m] = true
 		case n.Success:
-			b.told[m]++
+			b.confirmed[m]++
 			if !b.unsure[m] {
-				index[m] = b.told[m]
+				index[m] = b.confirmed[m]
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func (s *session) batch(name string) *batch {
 // newBatch adds an empty batch to the session. The caller holds c.mu.
 func (c *Console) newBatch(s *session, name string) {
 	c.batches++
-	s.batches = append(s.batches, &batch{name: name, id: c.batches, told: map[*member]uint32{}, unsure: map[*member]bool{}})
+	s.batches = append(s.batches, &batch{name: name, id: c.batches, confirmed: map[*member]uint32{}, unsure: map[*member]bool{}})
 }
 
 // AddBatch adds an empty batch to the session. Each session begins with a batch named "batch". AddBatch
