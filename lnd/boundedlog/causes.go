@@ -9,55 +9,56 @@ import (
 
 // Limits per cause.
 const (
-	causeInterval = time.Minute     // between two lines about one subject
-	causeFew      = 2               // lines about single subjects per interval; a summary comes on top
+	causeInterval = time.Minute     // minimum time between two lines about one subject
+	causeFew      = 2               // lines about single subjects per interval; one summary may be added
 	causeGather   = 5 * time.Second // how long a summary waits for more events
-	causeLook     = time.Second     // minimum time between two checks for expired entries
+	causeLook     = time.Second     // minimum time between two calls of expire
 
 	causesMost   = 64  // causes that are tracked separately; all others share one entry
-	subjectsMost = 512 // subjects per cause; events of others are only counted
+	subjectsMost = 512 // subjects per cause; events of further subjects are only counted
 	exampleMost  = 3   // subjects that a summary names
-	heldAttrs    = 8   // attributes kept of an event
+	heldAttrs    = 8   // attributes that are kept of a counted event
 )
 
-// causes decides which events are written. It has no clock: the caller passes times, which never go
-// back and are greater than 0. Each event has a cause and a subject. The first event is written at
-// once, and so is one that is more severe than the last line. Later events within an interval are
-// counted. The last of them is written at the end of the interval, or together with the next event. If
-// too many subjects of a cause have counted events, one line summarizes them all. No event is reported
-// more than an interval late, provided that the caller calls expire at the time due.
+// causes decides which events are written. It has no clock: the caller passes times, which never go back and
+// are greater than 0. Each event has a cause and a subject. An event is written immediately if it is the first
+// one of its subject within an interval, or more severe than the line before, as far as the limits of its cause
+// permit. Other events are counted. The last of them is written at the end of the interval, or together with
+// the next event that is written. If too many subjects of a cause have counted events, one line summarizes them
+// all. No event is reported more than an interval late, if the caller calls expire at the time due.
 type causes struct {
-	list map[string]*cause
+	list map[string]*cause // by Line.Cause; "" is shared by the causes above causesMost
 	// due is when expire has to be called next. 0 means never.
 	due time.Duration
 }
 
+// cause is the state of one cause.
 type cause struct {
 	written  [causeFew]time.Duration // when the latest lines about single subjects were written
 	gathered time.Duration           // when the next summary may be written
 	subjects map[Subject]*subject
-	others   tally // events of subjects that did not fit
+	others   tally // events of subjects above subjectsMost
 }
 
-// subject is a subject with a recent line or with counted events.
+// subject is the state of a subject about which a line was written recently, or which has counted events.
 type subject struct {
-	due     time.Duration // when the next line about it may be written
-	written slog.Level    // most severe level written; untold if no line was written
+	due     time.Duration // when the next line about the subject may be written
+	written slog.Level    // level of the last line in this interval; unlogged if there is none
 	tally
 }
 
-// unlogged is below all levels.
+// unlogged is lower than any level.
 const unlogged = slog.Level(-1 << 30)
 
-// tally holds counted events that are still to be written.
+// tally contains counted events, which are still to be reported.
 type tally struct {
 	count       uint64
-	first, last time.Duration
-	worst       slog.Level
-	event       event // the last one
+	first, last time.Duration // times of the first and the last of them
+	worst       slog.Level    // level of the most severe of them
+	event       event         // the last of them
 }
 
-// event is an event that may be written.
+// event is a counted event, with what is needed to write it later.
 type event struct {
 	Line
 	log    slog.Handler
@@ -65,19 +66,20 @@ type event struct {
 	nattrs int
 }
 
-// report is a line to write: an event and the counted events that it summarizes.
+// report is a line to write: an event, and the numbers of other counted events that the line reports.
 type report struct {
 	event
-	subjects int           // number of subjects that the line covers; 0 or 1 means one
-	examples []Subject     // some of these subjects
-	more     uint64        // further events that were not written
-	others   uint64        // further events of subjects that did not fit
-	within   time.Duration // since the first of them
-	ago      time.Duration // since the event
+	subjects int           // number of subjects that the line is about; 0 and 1 mean one
+	examples []Subject     // some of these subjects, for a line about several
+	more     uint64        // number of other events that were not written
+	others   uint64        // number of other events of subjects above subjectsMost
+	within   time.Duration // time since the first event that the line reports
+	ago      time.Duration // time since the event that the line shows
 }
 
-// note records an event. It reports whether to write it now, and how many unwritten events to add to
-// the line. It allocates only if the subject is new.
+// note processes an event at the time now. tell reports whether to write it now. In that case, more is the
+// number of events that were counted before and that the line has to report, and within is the time since the
+// first of them. note allocates only if the subject is new.
 func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.Attr) (more uint64, within time.Duration, tell bool) {
 	k := c.cause(l)
 	s := k.subjects[l.Of]
@@ -88,7 +90,7 @@ func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.A
 	case s == nil:
 		s = &subject{written: unlogged}
 		k.subjects[l.Of] = s
-	case s.due <= now: // expire was not called in time
+	case s.due <= now: // the interval is over, and expire was not called since
 		s.written = unlogged
 	}
 	if l.Level > s.written && k.mayWrite(now) {
@@ -105,7 +107,8 @@ func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.A
 	return 0, 0, false
 }
 
-// cause returns the entry of a line's cause. Causes above the limit share one entry.
+// cause returns the state of a line's cause, and creates it if it does not exist. Causes above causesMost share
+// one state.
 func (c *causes) cause(l *Line) *cause {
 	name := l.Cause
 	if name == "" {
@@ -131,14 +134,14 @@ func (c *causes) cause(l *Line) *cause {
 	return k
 }
 
-// expect ensures that due is no later than at.
+// expect makes due not later than at.
 func (c *causes) expect(at time.Duration) {
 	if c.due == 0 || at < c.due {
 		c.due = at
 	}
 }
 
-// add counts an event that is not written now, and returns due.
+// add counts an event that is not written now. It returns due, for expect.
 func (t *tally) add(now, due time.Duration, l *Line, h slog.Handler, attrs []slog.Attr) time.Duration {
 	if t.count == 0 {
 		t.first, t.worst = now, l.Level
@@ -152,20 +155,20 @@ func (t *tally) add(now, due time.Duration, l *Line, h slog.Handler, attrs []slo
 	return due
 }
 
-// mayWrite reports whether one more line about a single subject may be written.
+// mayWrite reports whether the limit of lines about single subjects permits another line at the time now.
 func (k *cause) mayWrite(now time.Duration) bool { return now-k.written[0] >= causeInterval }
 
-// noteWritten records such a line.
+// noteWritten records that a line about a single subject is written at the time now.
 func (k *cause) noteWritten(now time.Duration) {
 	copy(k.written[:], k.written[1:])
 	k.written[causeFew-1] = now
 }
 
-// gatherAt returns when to report an event that cannot be written now.
+// gatherAt returns when an event that cannot be written now is to be reported.
 func (k *cause) gatherAt(now time.Duration) time.Duration { return max(now+causeGather, k.gathered) }
 
-// expire returns the lines that are due, or every pending line if all is set, and deletes expired
-// entries.
+// expire returns the lines that are to be written at the time now, oldest first. It also deletes state that is
+// no longer needed. If all is set, it returns lines for all counted events, even if they are not due.
 func (c *causes) expire(now time.Duration, all bool) (list []report) {
 	if c.due == 0 || now < c.due && !all {
 		return nil
@@ -177,11 +180,12 @@ func (c *causes) expire(now time.Duration, all bool) (list []report) {
 			c.expect(max(next, now+causeLook))
 		}
 	}
-	// Oldest first.
+	// Sort the lines, oldest first.
 	slices.SortStableFunc(list, func(a, b report) int { return int(b.ago - a.ago) })
 	return list
 }
 
+// expire appends the lines of the cause to list, and deletes subjects that are no longer needed.
 func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 	var ready []Subject
 	for of, s := range k.subjects {
@@ -199,7 +203,7 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 		if now >= k.gathered || all {
 			return append(list, k.gather(now))
 		}
-		for _, of := range ready { // join those that already wait
+		for _, of := range ready { // report these subjects in the next summary
 			k.subjects[of].due = k.gathered
 		}
 	default:
@@ -214,7 +218,7 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 	return list
 }
 
-// room returns how many lines about single subjects may be written.
+// room returns how many lines about single subjects the limit permits at the time now.
 func (k *cause) room(now time.Duration) int {
 	n := 0
 	for _, at := range k.written {
@@ -225,7 +229,7 @@ func (k *cause) room(now time.Duration) int {
 	return n
 }
 
-// next returns when expire is needed next. 0 means never.
+// next returns when expire has to be called next for this cause. 0 means never.
 func (k *cause) next() (at time.Duration) {
 	for _, s := range k.subjects {
 		if at == 0 || s.due < at {
@@ -240,7 +244,7 @@ func (k *cause) next() (at time.Duration) {
 	return at
 }
 
-// report returns a line for the counted events: the last one, at the most severe level.
+// report returns a line for the counted events. It shows the last event, with the level of the most severe one.
 func (t *tally) report(now time.Duration) report {
 	t.event.Level = t.worst
 	return report{event: t.event, more: t.count - 1, within: now - t.first, ago: now - t.last}
@@ -276,7 +280,7 @@ func (k *cause) gather(now time.Duration) report {
 	}
 	worst.event.Level = worst.worst
 	r.event, r.more, r.within, r.ago = worst.event, sum.count-r.others, now-sum.first, now-worst.last
-	if r.more > 0 { // the event itself is one of them
+	if r.more > 0 { // the event that the line shows is not counted in addition
 		r.more--
 	} else {
 		r.others--
@@ -287,4 +291,5 @@ func (k *cause) gather(now time.Duration) report {
 	return r
 }
 
+// compare orders subjects by their names.
 func (s Subject) compare(o Subject) int { return strings.Compare(s.String(), o.String()) }

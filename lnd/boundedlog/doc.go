@@ -1,8 +1,8 @@
 // Package boundedlog is a log that stays small no matter what peers do.
 //
-// Peers and clients can make the same event happen thousands of times a second. Log.Report writes at most
-// a few lines per minute for one cause, counts the rest, and adds the number to a later line. Lines
-// that the program or its administrator causes go to the embedded slog.Logger and are not limited.
+// Peers and clients can make the same event happen thousands of times a second. Log.Report writes at most a few
+// lines per minute for one cause, counts the other events, and adds their number to a later line. Lines about
+// actions of the program or its administrator are written with the embedded slog.Logger and are not limited.
 //
-// The package runs no goroutine. A Log sets a timer while it has counted lines to write.
+// The package runs no goroutine. A Log sets a timer while it has counted events to report.
 package boundedlog

@@ -9,45 +9,46 @@ import (
 	"github.com/lnetd/lnetd/lnd/limit"
 )
 
-// debugRate limits debug lines after the initial burst.
+// debugRate limits debug lines.
 var debugRate = limit.Rate{Every: time.Second / 100, Burst: 1000}
 
-// Log is a logger whose output stays bounded no matter what peers do. Events that others can repeat at
-// will are written with Tell. Per cause and subject it writes one line per minute, or two if the second
-// is more severe. Per cause it writes at most three lines per minute, one of which may summarize many
-// subjects. Events that were not written are counted. The number appears as "more" in a later line,
-// which follows within a minute even if nothing else happens. That line describes the last event, at
-// the level of the most severe one. Debug lines share one limit: 100 per second after the first 1,000.
-// The attribute "not_logged" counts the omitted ones.
+// Log is a logger whose output stays bounded no matter what peers do. Events that others can repeat at will are
+// written with Report. For each subject of a cause it writes one line per minute, or two if the second is more
+// severe. For each cause it writes at most three lines per minute, one of which may summarize many subjects.
 //
-// Lines for actions of the program or its administrator go to the embedded Logger, which does not limit
-// them.
+// Events that are not written are counted. Their number appears as "more" in a later line, which is written
+// within a minute even if nothing else happens. That line shows the last event, with the level of the most
+// severe one. Debug lines share one limit: 100 per second after the first 1,000. The attribute "not_logged" is
+// the number of omitted debug lines.
 //
-// A Log is safe for concurrent use. It starts no goroutine. It runs a timer while counted lines remain
-// to be written; End stops it.
+// Lines about actions of the program or its administrator are written with the embedded Logger, which does not
+// limit them unless they are debug lines.
+//
+// A Log is safe for concurrent use. It starts no goroutine. It runs a timer while counted events are to be
+// reported; End stops the timer.
 type Log struct {
 	*slog.Logger
 
 	core  *core
-	owner bool
+	owner bool // core was created for this Log
 }
 
-// Line is the argument of Tell.
+// Line is a line for Report, without its attributes.
 type Line struct {
 	Level slog.Level
-	// Text is a constant.
+	// Text is the message. It must be a constant.
 	Text string
-	// Cause, also a constant, groups texts that describe the same matter, such as a peer going down and
-	// coming back. If it is empty, Text is the cause.
+	// Cause groups lines that describe the same matter, such as a peer going down and coming back. It must be a
+	// constant. If it is empty, Text is the cause.
 	Cause string
-	Of    Subject
+	Of    Subject // what the line is about
 }
 
 // core is the state shared by all loggers derived from one Log.
 type core struct {
 	begin   time.Time
 	debug   limit.Meter
-	running sync.WaitGroup // the timer, from when it is set until it has run
+	running sync.WaitGroup // counts the timer from when it is set until it has run
 
 	mu     sync.Mutex // guards the fields below; not held during writes
 	causes causes
@@ -57,8 +58,8 @@ type core struct {
 	ended  bool
 }
 
-// New returns a log that writes to l. If l is nil, lines are discarded. If l was derived from a Log,
-// both share that Log's limits, and its End ends both.
+// New returns a log that writes to l. If l is nil, lines are discarded. If l was derived from a Log, both share
+// the limits of that Log, whose End must be called instead.
 func New(l *slog.Logger) *Log {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
@@ -70,14 +71,14 @@ func New(l *slog.Logger) *Log {
 	return &Log{Logger: slog.New(handler{Handler: l.Handler(), core: c}), core: c, owner: true}
 }
 
-// With returns a log that adds attributes to its lines. It shares b's limits.
+// With returns a log that adds attributes to its lines. It shares the limits of b.
 func (b *Log) With(args ...any) *Log {
 	return &Log{Logger: b.Logger.With(args...), core: b.core}
 }
 
-// Report writes a line, or counts it if the limit is reached. A line that is written later keeps at most
-// eight attributes. A line that is not written allocates nothing, unless its attributes do: pass
-// existing errors and strings.
+// Report writes a line, or counts it if a limit is reached. A counted line that is written later has at most
+// eight of its attributes. Counting a line allocates nothing, unless the caller allocates for its attributes:
+// pass existing errors and strings.
 func (b *Log) Report(l Line, attrs ...slog.Attr) {
 	h, _ := b.Handler().(handler) // always succeeds
 	if !h.Handler.Enabled(context.Background(), l.Level) {
@@ -109,16 +110,16 @@ func (b *Log) Report(l Line, attrs ...slog.Attr) {
 	}
 }
 
-// detail writes a debug line, if the limit permits.
+// detail writes a debug line if the limit permits it.
 func (b *Log) detail(h handler, l *Line, attrs []slog.Attr) {
 	if missed, pass := b.core.detail(); pass {
 		write(h.Handler, withMissed(newRecord(l, true, attrs), missed))
 	}
 }
 
-// End writes the counted lines and returns when no timer of the log is running. On a log that shares
-// another's limits it does nothing; call End of the other one. Later lines are still limited, but those
-// that exceed the limit are lost.
+// End reports all counted events, and waits until no timer of the log is running. On a log that shares another
+// log's limits it does nothing; call End of that log. Later lines are still limited, and those above the limit
+// are lost.
 func (b *Log) End() {
 	if !b.owner {
 		return
@@ -135,10 +136,10 @@ func (b *Log) End() {
 	c.running.Wait()
 }
 
-// now returns the current time on the clock of causes.
+// now returns the time that causes uses: the time since the log was created.
 func (c *core) now() time.Duration { return time.Since(c.begin) + 1 }
 
-// arm sets the timer for the next due time. mu is held.
+// arm sets the timer to the time at which expire has to be called. mu is held.
 func (c *core) arm(now time.Duration) {
 	due := c.causes.due
 	if due == c.set || c.ended {
@@ -157,7 +158,7 @@ func (c *core) arm(now time.Duration) {
 	}
 }
 
-// disarm stops the timer. If the timer function is already running, it finds nothing to do. mu is held.
+// disarm stops the timer. If the timer's function is already running, it will find nothing to do. mu is held.
 func (c *core) disarm() {
 	if c.set != 0 && c.timer.Stop() {
 		c.running.Done()
@@ -165,7 +166,7 @@ func (c *core) disarm() {
 	c.set = 0
 }
 
-// expire is the timer function.
+// expire is the timer's function. It writes the lines that are due.
 func (c *core) expire() {
 	defer c.running.Done()
 	c.mu.Lock()
@@ -181,7 +182,7 @@ func (c *core) expire() {
 	}
 }
 
-// detail reports whether a debug line may be written, and how many were omitted before it.
+// detail reports whether a debug line may be written, and how many debug lines were omitted before it.
 func (c *core) detail() (missed uint64, pass bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,7 +194,7 @@ func (c *core) detail() (missed uint64, pass bool) {
 	return missed, true
 }
 
-// write writes a delayed line.
+// write writes the line.
 func (r *report) write() {
 	out := newRecord(&r.Line, r.subjects <= 1, r.attrs[:r.nattrs])
 	if r.subjects > 1 {
@@ -218,6 +219,7 @@ func (r *report) write() {
 	write(r.log, out)
 }
 
+// newRecord returns the record of a line. If named is set, it has the line's subject as an attribute.
 func newRecord(l *Line, named bool, attrs []slog.Attr) slog.Record {
 	r := slog.NewRecord(time.Now(), l.Level, l.Text, 0)
 	if named && l.Of != (Subject{}) {
@@ -227,8 +229,8 @@ func newRecord(l *Line, named bool, attrs []slog.Attr) slog.Record {
 	return r
 }
 
-// write discards errors, as slog.Logger does: callers cannot handle them. It checks the level again,
-// since it may have changed since the event.
+// write writes a record. It discards errors, as slog.Logger does, because callers cannot handle them. It checks
+// the level again, which may have changed since the event.
 func write(h slog.Handler, r slog.Record) {
 	if ctx := context.Background(); h.Enabled(ctx, r.Level) {
 		_ = h.Handle(ctx, r)
@@ -238,8 +240,8 @@ func write(h slog.Handler, r slog.Record) {
 // rounded rounds a duration for display.
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// handler identifies loggers that belong to a Log. It also limits debug lines that are written without
-// Tell.
+// handler is the slog.Handler of a Log. It limits debug lines that are written without Report. New recognizes
+// by it that a logger was derived from a Log.
 type handler struct {
 	slog.Handler
 	core *core
@@ -257,7 +259,7 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// withMissed adds the number of omitted lines to a record.
+// withMissed adds the number of omitted debug lines to a record.
 func withMissed(r slog.Record, missed uint64) slog.Record {
 	if missed == 0 {
 		return r

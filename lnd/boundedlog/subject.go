@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Subject is what a log line is about: a peer, an address, or a named object. It is comparable; its
-// text is built only when a line is written. The zero value stands for the node itself.
+// Subject is what a log line is about: a peer, an address, or a named object. Subjects can be compared with ==.
+// The text is made only when a line is written. The zero value stands for the node itself.
 type Subject struct {
 	key  string // name of its attribute
 	nid  lnet.NID
@@ -25,8 +25,8 @@ func AboutNI(nid lnet.NID) Subject { return Subject{key: "ni", nid: nid} }
 // AboutCaller returns a subject for the remote address of a caller, with the attribute "caller".
 func AboutCaller(a netip.Addr) Subject { return Subject{key: "caller", addr: a} }
 
-// About returns a subject for a named object, with the attribute key. A summary counts such subjects in
-// the attribute key+"s".
+// About returns a subject for a named object, with the attribute key. In a line that summarizes several such
+// subjects, the attribute key+"s" is their number.
 func About(key, name string) Subject { return Subject{key: key, name: name} }
 
 // String returns the subject's name without its key.
@@ -40,4 +40,5 @@ func (s Subject) String() string {
 	return s.name
 }
 
+// attr returns the subject as an attribute of a line.
 func (s Subject) attr() slog.Attr { return slog.String(s.key, s.String()) }

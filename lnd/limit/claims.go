@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// ClaimRate is how many NIDs other than its own, of peers that do not exist yet, one source may use
-// when it connects. A whole cluster behind address translation can connect within minutes.
+// ClaimRate limits how many new peers one source may create by connecting with NIDs that do not contain its
+// address. A whole cluster behind address translation can connect within minutes.
 var ClaimRate = Rate{Every: time.Second / 64, Burst: 1024}
 
-// MaxClaimants is how many sources Claims tracks separately.
+// MaxClaimants is the number of sources that Claims tracks separately.
 const MaxClaimants = 1024
 
-// Claims limits how fast one source creates peers by connecting with different NIDs. It is not safe for
-// concurrent use. Set Rate before the first Take.
+// Claims limits how fast one source can create peers by connecting with different NIDs. It is not safe for
+// concurrent use. Set Rate before the first call of Allow.
 type Claims struct {
 	Rate Rate
 
@@ -22,8 +22,8 @@ type Claims struct {
 	others Meter // shared by sources above MaxClaimants
 }
 
-// Allow counts one more NID of a source and returns true, or returns false if the source has reached its
-// limit.
+// Allow counts one more NID of the source from and returns true. If the source has reached its limit, it counts
+// nothing and returns false.
 func (c *Claims) Allow(from netip.Addr, at time.Time) bool {
 	if c.meters == nil {
 		c.began, c.meters = at, map[netip.Addr]*Meter{}
@@ -40,8 +40,8 @@ func (c *Claims) Allow(from netip.Addr, at time.Time) bool {
 	return m.Allow(c.Rate, now, 1)
 }
 
-// makeRoom reports whether another source can be tracked. If the table is full, it first removes sources
-// without recent claims.
+// makeRoom reports whether another source can be tracked separately. If the table is full, it first removes
+// sources that have used no NIDs recently.
 func (c *Claims) makeRoom(now int64) bool {
 	if len(c.meters) < MaxClaimants {
 		return true

@@ -5,15 +5,15 @@ import (
 	"syscall"
 )
 
-// DescriptorReserve returns how many file descriptors the connections to peers must leave free for the
-// rest of the process, such as its control socket. It is a quarter of the descriptor limit, but at most
-// 2048, since the rest of the process never uses more. Go's runtime has raised the soft limit to the
-// hard limit.
+// DescriptorReserve returns how many file descriptors connections to peers must leave free for the rest of the
+// process, such as its control socket. It is a quarter of the process's limit, but at most 2048, because the
+// rest never uses more. Go's runtime has raised the soft limit to the hard limit.
 func DescriptorReserve() int {
 	const share, most = 4, 2048
 	return min(descriptorLimit()/share, most)
 }
 
+// descriptorLimit returns the maximum number of file descriptors of the process.
 func descriptorLimit() int {
 	const largest = 1 << 30
 	var l syscall.Rlimit
@@ -23,13 +23,14 @@ func descriptorLimit() int {
 	return int(min(l.Cur, largest))
 }
 
-// CheckDescriptor returns a *DescriptorError if fd, the descriptor of a connection to a peer, lies in
-// the reserve. The kernel always assigns the lowest free descriptor, so all lower ones are then in use.
+// CheckDescriptor returns a *DescriptorError if a connection to a peer must not use the descriptor fd, because
+// only the reserve is left. It compares numbers: the kernel always assigns the lowest free descriptor, so all
+// lower ones are in use.
 func CheckDescriptor(fd int) error { return checkDescriptor(fd, DescriptorReserve(), "peers") }
 
-// CheckClientDescriptor is like CheckDescriptor for a descriptor used by a transfer machine of another
-// process. Such descriptors may use a quarter of the reserve; the rest remains for the control socket
-// and the metrics.
+// CheckClientDescriptor is CheckDescriptor for a descriptor that a transfer machine of another process uses.
+// Such descriptors may also use a quarter of the reserve. The rest of it remains for the control socket and the
+// metrics.
 func CheckClientDescriptor(fd int) error {
 	return checkDescriptor(fd, DescriptorReserve()*3/4, "clients")
 }
@@ -41,11 +42,11 @@ func checkDescriptor(fd, reserve int, users string) error {
 	return nil
 }
 
-// DescriptorError means that a descriptor was closed because only the reserve is left. It unwraps to
+// DescriptorError means that a descriptor must not be used because only the reserve is left. It unwraps to
 // EMFILE.
 type DescriptorError struct {
 	Limit, Reserve int
-	users          string // for which the reserve may not be used
+	users          string // who must not use the reserve
 }
 
 func (e *DescriptorError) Error() string {

@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// Rate limits how often something may happen: Burst times at once, and then once per Every.
+// Rate limits how often something may happen: Burst times at any moment, and then once per Every.
 type Rate struct {
 	Every time.Duration
 	Burst int
 }
 
-// Meter measures one source against a Rate. It occupies one word. The zero value has counted nothing.
-// It is safe for concurrent use.
+// Meter counts the events of one source and compares them with a Rate. It occupies one word. The zero value has
+// counted nothing. It is safe for concurrent use.
 type Meter struct {
-	// owed is the time at which everything counted so far is paid off, in ns of the caller's clock.
+	// owed is the time at which the events so far no longer count against the burst, in ns of the caller's
+	// clock.
 	owed atomic.Int64
 }
 
@@ -38,14 +39,16 @@ func (m *Meter) Allow(r Rate, now int64, n int) bool {
 	}
 }
 
-// Return undoes a Take of n at the same Rate.
+// Return takes back n events that Allow has counted with the same Rate.
 func (m *Meter) Return(r Rate, n int) { m.owed.Add(-int64(n) * int64(r.Every)) }
 
-// Idle reports whether everything counted is paid off. The meter is then equivalent to a new one.
+// Idle reports whether none of the events so far counts against the burst any more. The meter is then
+// equivalent to a new one.
 func (m *Meter) Idle(now int64) bool { return m.owed.Load() <= now }
 
-// SourceOf returns the address under which limits count a. An IPv6 address is reduced to its /64
-// network, since one host may own all of it. An IPv4-mapped IPv6 address becomes the IPv4 address.
+// SourceOf returns the address under which limits count the source a. For an IPv6 address it is the /64
+// network, because one host may have all addresses of it. For an IPv4-mapped IPv6 address it is the IPv4
+// address.
 func SourceOf(a netip.Addr) netip.Addr {
 	if a = a.Unmap(); a.Is6() {
 		return netip.PrefixFrom(a, 64).Masked().Addr()

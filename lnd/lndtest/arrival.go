@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// arrival records an incoming message. It is also the message's receiver.
+// arrival is the record of an incoming message. It also receives the completion of the message.
 type arrival struct {
 	n       *node
 	m       *lnd.Rx
@@ -17,17 +17,17 @@ type arrival struct {
 	header  lnet.Header
 	from    lnet.ProcessID
 	rdma    bool
-	refused bool // as a protocol error
+	refused bool // the node has treated the message as a protocol error
 
-	memory      *guarded // destination; nil: dropped
-	placed      bool
-	prompt      bool // placed within the upcall
-	withdrawn   bool
-	telling     bool // Withdrawn is running for it
-	wanted      bool // a completion is due
-	posthumous  bool // placed after Close
-	completions int
-	err         error
+	memory      *guarded // destination of the payload; nil if the message is dropped
+	placed      bool     // the node has given the placement
+	prompt      bool     // the placement was given within the upcall Arrived
+	withdrawn   bool     // the upcall Withdrawn was made
+	telling     bool     // the upcall Withdrawn is running
+	wanted      bool     // the placement asks for a completion
+	posthumous  bool     // the placement was given after Close
+	completions int      // calls of Received
+	err         error    // error of the last call
 }
 
 var _ lnd.Receiver = (*arrival)(nil)
@@ -35,17 +35,18 @@ var _ lnd.Receiver = (*arrival)(nil)
 func (a *arrival) id() uint64   { return a.header.Handle.Object }
 func (a *arrival) payload() int { return int(a.header.PayloadLength) }
 
-// keep places the first length bytes in new memory.
+// keep returns a placement of the first length bytes in new memory.
 func (a *arrival) keep(length int) lnd.Placement {
 	return a.keepIn(newGuarded(length, 1))
 }
 
+// keepIn returns a placement in g.
 func (a *arrival) keepIn(g *guarded) lnd.Placement {
 	a.memory = g
 	return lnd.Placement{Memory: g.memory(), Done: a}
 }
 
-// give records the placement p. The records are locked.
+// give records that the node gives the placement p. The records are locked.
 func (a *arrival) give(p lnd.Placement) {
 	a.placed, a.wanted, a.posthumous = true, p.Done != nil, a.n.closed
 }
@@ -69,10 +70,10 @@ func (a *arrival) Received(m *lnd.Rx, err error) {
 	s.changed.Broadcast()
 }
 
-// done reports whether the payload is in place. The records are locked.
+// done reports whether the arrival has completed without an error. The records are locked.
 func (a *arrival) done() bool { return a.completions > 0 && a.err == nil }
 
-// check checks the completion and the payload.
+// check checks that the arrival has completed as often as it must, and that the payload is right.
 func (a *arrival) check() {
 	t := a.n.s.t
 	t.Helper()
@@ -98,8 +99,8 @@ func (a *arrival) check() {
 	}
 }
 
-// sameHeader compares the header that arrived with the one that was sent. It returns "" or the
-// difference.
+// sameHeader compares the header that arrived with the header of o, which was sent. It returns the difference,
+// or "" if they are equal.
 func (a *arrival) sameHeader(o *outgoing) string {
 	if o.Header == a.header {
 		return ""

@@ -7,9 +7,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Completion: each message is completed exactly once, whatever happens to it, and each error is
-// classified by its cause. The end of every scenario checks that the count is one, and that it was
-// reached before Close returned.
+// Completion: each message is completed exactly once, whatever happens to it, and each error is classified by
+// its cause. At the end of every scenario, outgoing.check and arrival.check check the number of completions.
+// node.close checks that they were made before Close returned.
 var completionCases = []scenario{
 	{name: "UnreachablePeer", nodes: 2, run: unreachable},
 	{name: "IsolatedPeer", nodes: 2, needs: canIsolate, run: isolated},
@@ -28,7 +28,7 @@ var completionCases = []scenario{
 func canKill(w *World) bool    { return w.Kill != nil }
 func canIsolate(w *World) bool { return w.Isolate != nil }
 
-// flood sends more than the buffers between the nodes hold.
+// flood sends more data than the buffers between the nodes can hold.
 func flood(from, to *node) []*outgoing { return from.puts(to, 32, lnet.MTU) }
 
 func unreachable(s *stage) {
@@ -76,13 +76,13 @@ func killedInPayload(s *stage) {
 		s.w.Kill(0, 1)
 		s.awaitComplete(out)
 		s.checkSomeFailed(out)
-		n[1].placeLater() // too late: the connection is lost
+		n[1].placeLater() // these placements come after the connection was lost
 		s.awaitWorking(n[0], n[1])
 		s.awaitWorking(n[1], n[0])
 	}
 }
 
-// checkSomeFailed checks that a broken connection made at least one message fail.
+// checkSomeFailed checks that at least one of the messages has failed, because their connection was broken.
 func (s *stage) checkSomeFailed(out []*outgoing) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -95,8 +95,8 @@ func (s *stage) checkSomeFailed(out []*outgoing) {
 	s.t.Error("all messages on a broken connection were completed without an error")
 }
 
-// cutAtByte breaks a new connection at various bytes: during connection setup, in a header, and in a
-// payload.
+// cutAtByte breaks a new connection after various numbers of bytes: during connection setup, in a header, and
+// in a payload.
 func cutAtByte(s *stage) {
 	for _, at := range []int{1, 10, 60, 100, 150, 200, 300, 5000, 70_000, lnet.MTU} {
 		n := s.open(2)
@@ -162,8 +162,8 @@ func peerRestarts(s *stage) {
 	s.checkOnce()
 }
 
-// closeOnTheWay closes the sender while messages are in transit. node.close checks that everything was
-// completed by then.
+// closeOnTheWay closes the sender while messages are in transit. node.close checks that all of them are
+// complete when Close returns.
 func closeOnTheWay(s *stage) {
 	n := s.open(2)
 	n[1].setPolicy(holdAll)
@@ -189,8 +189,8 @@ func closePending(s *stage) {
 	s.checkOnce()
 }
 
-// sendWithinClose sends from a completion that Close causes, to the same peer, and to others that could
-// not be reached.
+// sendWithinClose sends messages from a completion that Close causes: to the same peer, and to peers that could
+// not be reached before. All of them must fail with ErrClosed.
 func sendWithinClose(s *stage) {
 	n := s.open(2)
 	for _, to := range n[2:] {
@@ -221,8 +221,8 @@ func sendWithinClose(s *stage) {
 	}
 }
 
-// closeHeld closes the receiver while arrivals wait for their placement. A placement after that completes
-// them with an error, or without one if nothing was missing.
+// closeHeld closes the receiver while arrivals wait for their placement. The placement is given after Close. It
+// must complete them with an error, or without one if the whole payload had arrived.
 func closeHeld(s *stage) {
 	n := s.open(2)
 	n[1].setPolicy(holdAll)
@@ -264,8 +264,8 @@ type senderFunc func(m *lnd.Tx, err error)
 
 func (f senderFunc) Sent(m *lnd.Tx, err error) { f(m, err) }
 
-// protocolError makes the node reject one peer's messages. That must close the connections of that peer,
-// and no others.
+// protocolError makes the node treat one peer's messages as protocol errors. The driver must close the
+// connections of that peer, and no others.
 func protocolError(s *stage) {
 	n := s.open(3)
 	bad, good, target := n[0], n[1], n[2]
@@ -289,8 +289,8 @@ func protocolError(s *stage) {
 			})
 			s.awaitDelivered(target, good.puts(target, 50, size)...)
 			target.setPolicy(keepAll)
-			// A peer that is opening another connection at that moment does not report the loss, so try
-			// again.
+			// A peer that is opening another connection at that moment reports no loss. The next try then
+			// repeats the refusal.
 			lost = s.within(s.h.Patience/tries, func() bool { return bad.downOf(target) > before })
 			s.mu.Lock()
 			if good.downOf(target)+target.downOf(good) != downs {
@@ -302,7 +302,7 @@ func protocolError(s *stage) {
 	}
 }
 
-// refuse returns a policy that treats a peer's messages as protocol errors.
+// refuse returns a policy that treats the messages of the node bad as protocol errors, and keeps all others.
 func refuse(bad *node) policy {
 	return func(a *arrival) (lnd.Placement, bool, error) {
 		if a.from == bad.id {

@@ -10,21 +10,22 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// guarded is scattered memory. It has guards before, between and after its pieces, and in the first and
-// last piece outside of offset and length.
+// guarded is memory in pieces, surrounded by guard bytes: before, between and after the pieces, and in the
+// parts of the first and last piece that do not belong to the memory. A write to a guard byte is found by
+// checkGuards.
 type guarded struct {
-	backing  []byte
+	backing  []byte // the pieces with the guard bytes between them
 	segments []memory.Segment
 	length   int
 }
 
 const (
-	gap       = 8 // between pieces
-	margin    = 5 // in the first and last piece
+	gap       = 8 // guard bytes between two pieces
+	margin    = 5 // guard bytes in the first and in the last piece
 	guardByte = 0xa5
 )
 
-// newGuarded returns memory of the given length in the given number of pieces. They have different sizes.
+// newGuarded returns memory of the given length in the given number of pieces. The pieces have different sizes.
 // Some are empty if there are more pieces than bytes.
 func newGuarded(length, pieces int) *guarded {
 	total := margin + length + margin
@@ -36,7 +37,7 @@ func newGuarded(length, pieces int) *guarded {
 	for k := range pieces {
 		n := left
 		if more := pieces - 1 - k; more > 0 {
-			// Between half and one and a half times an even share.
+			// The size of the piece is between half and one and a half times an even share.
 			share := left / (more + 1)
 			n = share/2 + (k*7+3)%(share+1)
 			if k == 0 {
@@ -51,15 +52,15 @@ func newGuarded(length, pieces int) *guarded {
 	return g
 }
 
-// memory returns the memory as a vector for a message.
+// memory returns the memory as a vector for a message or a placement.
 func (g *guarded) memory() memory.Vector {
 	return memory.Vector{Segments: g.segments, Offset: margin, Length: g.length}
 }
 
-// fill writes the pattern of a message.
+// fill stores the pattern of the message id in the memory.
 func (g *guarded) fill(id uint64) { g.memory().CopyFrom(pattern(id, g.length)) }
 
-// checkPattern checks that the memory holds the beginning of a message's pattern.
+// checkPattern returns an error unless the memory contains the beginning of the pattern of the message id.
 func (g *guarded) checkPattern(id uint64) error {
 	at, want := 0, pattern(id, g.length)
 	for _, got := range g.memory().AppendBuffers(nil) {
@@ -78,7 +79,7 @@ func (g *guarded) checkPattern(id uint64) error {
 	return nil
 }
 
-// checkGuards checks that no byte outside was changed. It overwrites the contents.
+// checkGuards returns an error if a guard byte was changed. It overwrites the memory.
 func (g *guarded) checkGuards() error {
 	for _, b := range g.memory().AppendBuffers(nil) {
 		copy(b, bytes.Repeat([]byte{guardByte}, len(b)))
@@ -89,16 +90,17 @@ func (g *guarded) checkGuards() error {
 	return nil
 }
 
-// pattern returns the payload of a message. Each byte depends on the message and on the position. The
-// caller must not change it.
+// pattern returns the payload of the message id, of n bytes. Each byte depends on the message and on the
+// position. The caller must not change it.
 func pattern(id uint64, n int) []byte {
 	at := id * 4099 % patterns
 	return table()[at : at+uint64(n)]
 }
 
-// patterns is the number of different payloads, a prime.
+// patterns is the number of different payloads. It is a prime.
 const patterns = 1<<20 - 3
 
+// table returns random bytes, of which each payload is a part.
 var table = sync.OnceValue(func() []byte {
 	b := make([]byte, patterns+lnet.MTU)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails

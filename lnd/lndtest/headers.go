@@ -9,8 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Headers arrive bit by bit as they were sent. A driver only uses their type, their payload length and,
-// for the destination, Tx.To.
+// Headers: headers arrive as they were sent, in every bit. A driver uses only the type, the payload length and
+// the destination Tx.To.
 var headerCases = []scenario{
 	{name: "Zero", nodes: 2, run: func(s *stage) {
 		s.open(2)
@@ -37,8 +37,8 @@ var headerCases = []scenario{
 
 var messageTypes = []lnet.MsgType{lnet.MsgAck, lnet.MsgPut, lnet.MsgGet, lnet.MsgReply}
 
-// exchangeHeaders sends one message of each type in both directions, with fields chosen by value, and
-// compares what arrives.
+// exchangeHeaders sends one message of each type in both directions, and checks the headers that arrive. value
+// returns the value of each field, given the largest possible one.
 func exchangeHeaders(s *stage, value func(most uint64) uint64) {
 	for k, from := range s.nodes {
 		to := s.nodes[1-k]
@@ -50,7 +50,7 @@ func exchangeHeaders(s *stage, value func(most uint64) uint64) {
 	}
 }
 
-// fields sets the fields of the message's type.
+// fields sets the header fields that the message's type has to the results of value.
 func (o *outgoing) fields(value func(most uint64) uint64) {
 	h := &o.Header
 	u32 := func() uint32 { return uint32(value(math.MaxUint32)) }
@@ -73,7 +73,8 @@ func (o *outgoing) fields(value func(most uint64) uint64) {
 	}
 }
 
-// routedHeaders sends messages with a source and a destination other than the two ends of the connection.
+// routedHeaders sends messages whose source and destination are not the two ends of the connection, as routers
+// do.
 func routedHeaders(s *stage) {
 	n := s.open(2)
 	far := lnet.MakeNet(lnet.TypeO2IB, 7)
@@ -89,8 +90,8 @@ func routedHeaders(s *stage) {
 	s.awaitDelivered(n[1], out...)
 }
 
-// payloadCases send payloads of the sizes at which drivers change their method, as PUT in one direction
-// and as REPLY in the other.
+// Payload: payloads arrive as they were sent. Their sizes are those at which drivers change the way of sending.
+// They are sent as a PUT in one direction and as a REPLY in the other.
 var payloadCases = func() []scenario {
 	var cases []scenario
 	for _, size := range []int{0, 1, 95, 96, 903, 904, 927, 928, 4095, 4096, 65536, lnet.MTU - 1, lnet.MTU} {
@@ -107,8 +108,8 @@ var payloadCases = func() []scenario {
 	return append(cases, scenario{name: "Get", nodes: 2, run: getAnswered})
 }()
 
-// getAnswered sends a GET and answers it as the driver requires: by Placement.Reply if the driver moves
-// the payload itself, otherwise by a REPLY message.
+// getAnswered sends a GET, which the other node answers as the driver requires: by Placement.Reply if the
+// driver moves the payload itself (Rx.RDMA), and otherwise by a REPLY message.
 func getAnswered(s *stage) {
 	n := s.open(2)
 	const size = 100_000

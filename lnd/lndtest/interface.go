@@ -35,7 +35,8 @@ func constants(s *stage) {
 	}
 }
 
-// tune applies an interface's current options to it, and checks that it rejects invalid ones.
+// tune calls Tune with the options in force, which must succeed, and with invalid options, which must fail.
+// Neither may change the options.
 func tune(s *stage) {
 	n := s.open(2)
 	t, ok := n[0].i.(lnd.Tuner)
@@ -92,7 +93,7 @@ func counters(s *stage) {
 
 var isTotal = regexp.MustCompile(`_total$`)
 
-// link takes a device down and up. The node must be notified of each change, and connections must stay.
+// link takes a device down and up. The node must be notified of each change, and connections must stay open.
 func link(s *stage) {
 	n := s.open(2)
 	s.awaitDelivered(n[1], n[0].put(n[1], 10))

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// descriptors checks that opening, exchanging messages and closing leaves no file descriptor open.
+// descriptors checks that no file descriptor remains open after interfaces were opened, have exchanged
+// messages, and were closed.
 func descriptors(t *testing.T, h *Harness) {
 	before := 0
 	for round := range 3 {
@@ -16,16 +17,16 @@ func descriptors(t *testing.T, h *Harness) {
 		s.w.Close()
 		files := openFiles(t)
 		if round == 0 {
-			before = files // the runtime has opened its own files by now
+			before = files // includes the files that Go's runtime keeps open
 		} else if files != before {
 			t.Errorf("%d files are open after round %d, %d before", files, round, before)
 		}
 	}
 }
 
-// descriptorsOfTheWithdrawn checks that a lost peer leaves no file descriptor open even while its
-// arrivals still wait for their placement. A leak shows in each round; the runtime, and what watches
-// the host, open their files once.
+// descriptorsOfTheWithdrawn checks that the connections of a lost peer keep no file descriptor open, even while
+// arrivals from it still wait for their placement. If there is a leak, the number of descriptors grows in each
+// round. Go's runtime and the watching of the host open their files only once.
 func descriptorsOfTheWithdrawn(t *testing.T, h *Harness) {
 	s := newStage(t, h, 2)
 	defer s.w.Close()
@@ -66,7 +67,7 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// allocations exchanges messages and counts the allocations per message.
+// allocations exchanges messages and checks the number of memory allocations per message.
 func allocations(t *testing.T, h *Harness) {
 	for _, size := range []int{0, 500, 5000} {
 		s := newStage(t, h, 2)

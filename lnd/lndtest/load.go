@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Load: all sizes in both directions at once, and answers of 1 MiB in both directions, which block a
-// driver whose readers also write.
+// Load: messages of all sizes in both directions at the same time, and answers of 1 MiB in both directions. A
+// driver whose readers also write would block because of such answers.
 var loadCases = []scenario{
 	{name: "MixedBothWays", nodes: 2, run: mixedBothWays},
 	{name: "BothAnswerLargeGets", nodes: 2, run: bothAnswerLargeGets},
@@ -38,7 +38,8 @@ func mixedBothWays(s *stage) {
 	}
 }
 
-// bothAnswerLargeGets makes each node send many GETs of 1 MiB at once, and answer them from the handler.
+// bothAnswerLargeGets makes both nodes send many GETs of 1 MiB at the same time, which each answers from its
+// handler.
 func bothAnswerLargeGets(s *stage) {
 	n := s.open(2)
 	const gets = 40

@@ -10,41 +10,45 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// node records the upcalls of one node's interface, and sends. Its records are guarded by stage.mu.
+// node is one node of a case: it records the upcalls of its interface, and sends messages. stage.mu guards the
+// records.
 type node struct {
 	s  *stage
 	k  int
 	id lnet.ProcessID
 
-	i      lnd.Interface // of the current or last life; nil before the first
-	ready  bool          // Open has returned, Close has not
-	closed bool          // Close has returned and the node was not opened again
-	births []uint64      // for each life, the number of messages before it
-	met    map[*node]*acquaintance
+	i      lnd.Interface           // the interface that was opened last; nil before the first
+	ready  bool                    // Open has returned, Close has not
+	closed bool                    // Close has returned and the node was not opened again
+	births []uint64                // for each time that the node was opened, the number of messages created before
+	met    map[*node]*acquaintance // what the node has received from each peer since it was opened
 
 	policy   policy
-	hook     func(a *arrival) // called first, without the lock
-	gone     func(a *arrival) // called in Withdrawn, without the lock
-	reborn   func(peer *node) // called in PeerRestarted, without the lock
-	held     []*arrival       // not placed yet
-	current  map[*lnd.Rx]*arrival
-	arrivals map[uint64][]*arrival
-	order    []*arrival
+	hook     func(a *arrival)      // called in Arrived before the policy, without the lock
+	gone     func(a *arrival)      // called in Withdrawn, without the lock
+	reborn   func(peer *node)      // called in PeerRestarted, without the lock
+	held     []*arrival            // arrivals that are not placed yet
+	current  map[*lnd.Rx]*arrival  // the latest arrival that uses each Rx
+	arrivals map[uint64][]*arrival // arrivals by message
+	order    []*arrival            // all arrivals in order
 	sent     []*outgoing
 	downs    []lnd.PeerDown
-	stalls   map[lnet.NID]time.Time // since when, for peers that do not answer
-	losses   []lnet.NID             // ConnectionsLost
+	stalls   map[lnet.NID]time.Time // stalled peers, and since when
+	losses   []lnet.NID             // calls of ConnectionsLost
 	links    []lnd.LinkState
 }
 
 var _ lnd.Upper = (*node)(nil)
 
-// policy decides about an arrival. It returns the placement, or later to hold the arrival, or an error to
-// report a protocol error. It is called with the records locked. A nil policy keeps all payloads at once.
+// policy decides on an arrival. It returns the placement p. If later is set, the arrival is held without a
+// placement. If err is not nil, the node reports a protocol error. It is called with the records locked. A nil
+// policy keeps all payloads immediately.
 type policy func(a *arrival) (p lnd.Placement, later bool, err error)
 
+// keepAll is a policy that keeps the whole payload.
 func keepAll(a *arrival) (lnd.Placement, bool, error) { return a.keep(a.payload()), false, nil }
 
+// holdAll is a policy that gives no placement yet.
 func holdAll(*arrival) (lnd.Placement, bool, error) { return lnd.Placement{}, true, nil }
 
 // open opens the node's interface.
@@ -63,13 +67,14 @@ func (n *node) open() {
 		n.s.t.Fatalf("node %d: open: %v", n.k, err)
 	}
 	n.s.note(func() { n.i, n.ready = i, true })
-	n.place() // messages that arrived before Open returned
+	n.place() // places messages that arrived before Open returned
 	if got := i.NID(); got != n.id.NID {
 		n.s.t.Fatalf("node %d: NID %s, want %s", n.k, got, n.id.NID)
 	}
 }
 
-// close closes the node's interface. After that it must not make any more upcalls.
+// close closes the node's interface, and checks that all messages that it has sent are complete. Later upcalls
+// are faults.
 func (n *node) close() {
 	n.s.t.Helper()
 	if !n.ready {
@@ -93,7 +98,7 @@ func (n *node) close() {
 // setPolicy sets the policy for later arrivals.
 func (n *node) setPolicy(p policy) { n.s.note(func() { n.policy = p }) }
 
-// setHook makes later Arrived upcalls call f before anything else.
+// setHook makes later Arrived upcalls call f before the policy. If f is nil, they call nothing.
 func (n *node) setHook(f func(*arrival)) { n.s.note(func() { n.hook = f }) }
 
 // Arrived implements lnd.Upper.
@@ -165,12 +170,14 @@ func (n *node) Withdrawn(m *lnd.Rx) {
 	s.note(func() { a.telling = false })
 }
 
-// place places held and later arrivals: they are kept completely. The node may be closed.
+// place gives the placement of all held arrivals: the whole payload is kept. This also becomes the policy for
+// later arrivals. The node may be closed.
 func (n *node) place() {
 	n.answer(func(a *arrival) lnd.Placement { return a.keep(a.payload()) })
 }
 
-// answer places held arrivals. Later arrivals are kept completely.
+// answer gives the placements that with returns to all held arrivals. The policy for later arrivals is then to
+// keep the whole payload.
 func (n *node) answer(with func(*arrival) lnd.Placement) {
 	n.s.mu.Lock()
 	held := n.held
@@ -191,7 +198,7 @@ func (n *node) answer(with func(*arrival) lnd.Placement) {
 	}
 }
 
-// placeLater is like place, but in a new goroutine.
+// placeLater is place in another goroutine. It waits for that.
 func (n *node) placeLater() {
 	done := make(chan struct{})
 	go func() {
@@ -254,14 +261,15 @@ func (n *node) LinkChanged(l lnd.LinkState) {
 	n.s.changed.Broadcast()
 }
 
-// alive reports a fault if an upcall or a completion comes after Close has returned.
+// alive records a fault if the upcall or completion called what is made after Close has returned. The records
+// are locked.
 func (n *node) alive(what string) {
 	if n.closed {
 		n.s.fault(fmt.Sprintf("node %d: %s after Close had returned", n.k, what))
 	}
 }
 
-// downOf returns the number of notices that a peer is down. The records are locked.
+// downOf returns how often PeerDown was called for a peer. The records are locked.
 func (n *node) downOf(peer *node) int {
 	count := 0
 	for _, d := range n.downs {
@@ -272,7 +280,7 @@ func (n *node) downOf(peer *node) int {
 	return count
 }
 
-// lossesOf returns the number of notices that connections to a peer were lost. The records are locked.
+// lossesOf returns how often ConnectionsLost was called for a peer. The records are locked.
 func (n *node) lossesOf(peer *node) int {
 	count := 0
 	for _, nid := range n.losses {

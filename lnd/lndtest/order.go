@@ -21,25 +21,26 @@ var orderCases = []scenario{
 	{name: "UrgentLargeFirst", nodes: 2, run: func(s *stage) { urgentFirst(s, largeUrgent) }},
 }
 
-// largeUrgent is the size in bytes of urgent messages that use the bulk connection of drivers that have one.
+// largeUrgent is the size in bytes of urgent messages that use the bulk connection, in drivers that have such
+// connections.
 const largeUrgent = 5000
 
-// urgentFirst checks that urgent messages do not queue behind bulk data for a slow peer, and that they
+// urgentFirst checks that urgent messages arrive before bulk data that waits for a slow peer, and that they
 // keep their order.
 func urgentFirst(s *stage, size int) {
 	n := s.open(2)
 	s.awaitDelivered(n[1], n[0].puts(n[1], 3, largeUrgent)...)
 	n[1].setPolicy(holdAll)
-	bulk := n[0].puts(n[1], 120, 256<<10) // more than credits and the buffers of the network hold
+	bulk := n[0].puts(n[1], 120, 256<<10) // more than the credits and the buffers of the network permit to send
 	s.await("an arrival", func() bool { return len(n[1].held) > 0 })
-	s.pause(100 * time.Millisecond) // until the network is full
+	s.pause(100 * time.Millisecond) // meanwhile the buffers of the network fill up
 	urgent := make([]*outgoing, 5)
 	for k := range urgent {
 		urgent[k] = n[0].message(lnet.MsgPut, n[1], size, 1)
 		urgent[k].Urgent = true
 		n[0].send(urgent[k])
 	}
-	s.pause(100 * time.Millisecond) // until those that have their own connection are there
+	s.pause(100 * time.Millisecond) // meanwhile urgent messages with a connection of their own arrive
 	n[1].setPolicy(keepAll)
 	n[1].place()
 	s.awaitDelivered(n[1], urgent...)
@@ -50,7 +51,7 @@ func urgentFirst(s *stage, size int) {
 	}
 }
 
-// arrivedAfter returns how many messages of a list arrived at n after the message first.
+// arrivedAfter returns how many messages of list arrived at n after the message first.
 func (s *stage) arrivedAfter(n *node, first *outgoing, list []*outgoing) (count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,12 +81,11 @@ func manySenders(s *stage, senders, each, size int) {
 	}
 }
 
-// largeMessage is the size in bytes from which messages may use a separate connection. While that is
-// being opened, they use the same one as small messages. Messages that are sent after it is open may
-// overtake them.
+// largeMessage is the size in bytes from which messages may use a separate connection. They use the connection
+// of small messages until that is open. Later messages may then overtake them, so their order is not checked.
 const largeMessage = 1000
 
-// orderHeldBack holds every third message for a while.
+// orderHeldBack delays the placement of every third message, which must not change the order of arrival.
 func orderHeldBack(s *stage) {
 	n := s.open(2)
 	count := 0
@@ -112,7 +112,7 @@ func orderHeldBack(s *stage) {
 	s.checkOrder(n[1], out)
 }
 
-// placedOf returns how many messages of out are placed. The records are locked.
+// placedOf returns how many messages of out have been placed. The records are locked.
 func (n *node) placedOf(out []*outgoing) int {
 	count := 0
 	for _, o := range out {
@@ -125,7 +125,7 @@ func (n *node) placedOf(out []*outgoing) int {
 	return count
 }
 
-// checkOrder checks that messages arrived in the order in which they were sent.
+// checkOrder checks that the messages of out have arrived in their order, if Harness.Ordered is set.
 func (s *stage) checkOrder(to *node, out []*outgoing) {
 	s.t.Helper()
 	if !s.h.Ordered {

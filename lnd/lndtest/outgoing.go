@@ -7,22 +7,24 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// outgoing is an outgoing message with the record of its completion. It is also the message's sender.
+// outgoing is an outgoing message with the record of its completion. It also receives the completion of the
+// message.
 type outgoing struct {
 	lnd.Tx
 	n *node
 
-	sink        *guarded
-	completions int
-	err         error
+	sink        *guarded // destination of the answer, for a GET
+	completions int      // calls of Sent
+	err         error    // error of the last call
 }
 
 var _ lnd.Sender = (*outgoing)(nil)
 
-// id identifies a message on both sides. It is in the header's handle, which all message types have.
+// id returns the number that identifies the message on both sides. It is in the header's handle, which all
+// message types have.
 func (o *outgoing) id() uint64 { return o.Header.Handle.Object }
 
-// message creates a message to a peer, with a payload of the given length in the given number of pieces.
+// message creates a message to a peer, with a payload of the given size in the given number of pieces.
 func (n *node) message(t lnet.MsgType, to *node, size, pieces int) *outgoing {
 	n.s.mu.Lock()
 	defer n.s.mu.Unlock()
@@ -83,7 +85,7 @@ func (o *outgoing) Sent(m *lnd.Tx, err error) {
 	s.changed.Broadcast()
 }
 
-// check checks the completion.
+// check checks that the message has completed exactly once, with a proper error if it failed.
 func (o *outgoing) check() {
 	t := o.n.s.t
 	t.Helper()
@@ -112,8 +114,8 @@ func (s *stage) awaitComplete(out []*outgoing) {
 	})
 }
 
-// awaitDelivered waits until all messages are complete without an error and have arrived exactly once,
-// with the header and payload that were sent.
+// awaitDelivered waits until all messages have completed without an error and have arrived at the node to. It
+// checks that each has arrived exactly once, with the header and the payload that were sent.
 func (s *stage) awaitDelivered(to *node, out ...*outgoing) {
 	s.t.Helper()
 	s.awaitComplete(out)
@@ -153,10 +155,10 @@ func (s *stage) awaitDelivered(to *node, out ...*outgoing) {
 	}
 }
 
-// attempts is how often a message is sent that may be lost with a connection.
+// attempts is how often a message is sent again that may be lost with a connection.
 const attempts = 200
 
-// awaitWorking sends until a message arrives. The first messages after a fault may fail.
+// awaitWorking sends messages until one arrives. The first messages after a fault may fail.
 func (s *stage) awaitWorking(from, to *node) {
 	s.t.Helper()
 	for range attempts {
@@ -167,7 +169,7 @@ func (s *stage) awaitWorking(from, to *node) {
 				s.awaitDelivered(to, o)
 				return
 			}
-			continue // lost with a connection that was closing
+			continue // the message was lost with a connection that was closing
 		}
 		s.pause(s.h.Patience / attempts)
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Peers: notices of lost peers, later reconnections, and races between two sides that connect to each
-// other.
+// Peers: the upcalls that report lost peers, later reconnections, and races between two sides that connect to
+// each other.
 var peerCases = []scenario{
 	{name: "DownAfterFailedConnect", nodes: 2, run: downAfterFailedConnect},
 	{name: "DownAfterLoss", nodes: 2, needs: canKill, run: downAfterLoss},
@@ -36,9 +36,9 @@ func downAfterFailedConnect(s *stage) {
 	}
 }
 
-// downAfterLoss breaks connections until both sides have reported the peer as down. Once may not be
-// enough, because a side that is opening another connection has not lost the peer. But both must report
-// each time that connections are lost.
+// downAfterLoss breaks connections until both sides have called PeerDown. This may take more than one time,
+// because a side that is opening another connection has not lost the peer. But each time, both must call
+// ConnectionsLost.
 func downAfterLoss(s *stage) {
 	n := s.open(2)
 	const tries = 100
@@ -69,7 +69,7 @@ func downAfterLoss(s *stage) {
 	s.awaitWorking(n[0], n[1])
 }
 
-// checkDowns checks the contents of the notices.
+// checkDowns checks the arguments of all calls of PeerDown.
 func (s *stage) checkDowns(n *node) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -82,8 +82,8 @@ func (s *stage) checkDowns(n *node) {
 	}
 }
 
-// downBeforeMessagesFail checks that messages for a peer that cannot be reached fail after the notice.
-// The node would send them to this peer again otherwise.
+// downBeforeMessagesFail checks that messages to a peer that cannot be reached fail only after PeerDown.
+// Otherwise a node would resend them to the same peer.
 func downBeforeMessagesFail(s *stage) {
 	n := s.open(1)
 	failed, early := 0, 0
@@ -104,7 +104,7 @@ func downBeforeMessagesFail(s *stage) {
 	}
 }
 
-// reconnectIdle breaks idle connections. The next messages must open new ones.
+// reconnectIdle breaks idle connections. The next messages must open new ones and arrive.
 func reconnectIdle(s *stage) {
 	n := s.open(2)
 	for range 5 {
@@ -143,8 +143,9 @@ func disconnect(s *stage) {
 	s.awaitDelivered(n[2], n[0].put(n[2], 10)) // the other peer's connections must stay
 }
 
-// disconnectEndsPause makes an attempt to connect fail, after which a driver may pause. After Disconnect the
-// next message connects at once, whether the driver still knows the peer or not.
+// disconnectEndsPause makes an attempt to connect fail, after which a driver may pause. After Disconnect, the
+// next message must connect without a pause. This must be so whether the driver still has the peer in its table
+// or not (departed).
 func disconnectEndsPause(s *stage) {
 	n := s.open(1)
 	for _, departed := range []bool{false, true} {
@@ -162,8 +163,8 @@ func disconnectEndsPause(s *stage) {
 
 func canHold(w *World) bool { return w.Hold != nil }
 
-// disconnectIsNoLoss checks that neither a connection nor an attempt to connect that Disconnect ends
-// counts as a loss of the peer. A message that is sent afterwards connects at once.
+// disconnectIsNoLoss checks that PeerDown is not called when Disconnect ends a connection or an attempt to
+// connect. A message that is sent afterwards must connect without a pause.
 func disconnectIsNoLoss(s *stage) {
 	n := s.open(2)
 	release := s.w.Hold(0, 1)
@@ -194,8 +195,8 @@ func disconnectUnknown(s *stage) {
 	s.awaitDelivered(n[1], n[0].put(n[1], 10))
 }
 
-// disconnectWhileConnecting disconnects a peer while the first connection to it is being made. The messages
-// fail, and later ones get a new connection.
+// disconnectWhileConnecting calls Disconnect while the first connection to the peer is being made. The messages
+// must fail, and later messages must get a new connection.
 func disconnectWhileConnecting(s *stage) {
 	n := s.open(2)
 	release := s.w.Hold(0, 1)
@@ -220,7 +221,7 @@ func disconnectWhileConnecting(s *stage) {
 	}
 }
 
-// failedCalls connects to a node at which nothing listens.
+// failedCalls connects to a node that does not listen, and checks that the interface counts this as refused.
 func failedCalls(s *stage) {
 	n := s.open(1)
 	c, ok := n[0].i.(lnd.Caller)
@@ -235,8 +236,8 @@ func failedCalls(s *stage) {
 	}
 }
 
-// raceRounds is the number of times that a race is run. Each uses two new nodes, because messages to a
-// peer's former life may be lost if it has just restarted.
+// raceRounds is how often a race is repeated. Each round uses two new nodes: if a node restarted instead,
+// messages to its former incarnation might be lost.
 const raceRounds = 6
 
 // bothSendFirst makes both sides send their first messages at the same time.
@@ -251,7 +252,8 @@ func bothSendFirst(s *stage) {
 	}
 }
 
-// bothConnectAtOnce is like bothSendFirst, but both connection requests leave at the same moment.
+// bothConnectAtOnce makes both sides send their first messages, and both connection requests leave at the same
+// moment.
 func bothConnectAtOnce(s *stage) {
 	for k := range raceRounds {
 		a, b := s.nodes[2*k], s.nodes[2*k+1]
@@ -266,7 +268,8 @@ func bothConnectAtOnce(s *stage) {
 	}
 }
 
-// sendBothWays sends small and large messages from two goroutines.
+// sendBothWays sends small and large messages in both directions at the same time, from two goroutines. It
+// returns the messages from a and those from b.
 func sendBothWays(a, b *node) [2][]*outgoing {
 	var out [2][]*outgoing
 	start, done := make(chan struct{}), make(chan struct{})

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Placement: a payload is written to the memory that the node chooses, after it has chosen, and nowhere
-// else.
+// Placement: a driver writes a payload only after the node has given the placement, and only to the memory that
+// the placement specifies.
 var placementCases = []scenario{
 	{name: "Scattered", nodes: 2, run: scattered},
 	{name: "Truncated", nodes: 2, run: truncated},
@@ -75,8 +75,8 @@ func placedLater(s *stage) {
 	}
 }
 
-// heldBackPeerAlone holds one peer's messages for a long time while more queue behind them, and checks
-// that another peer makes progress.
+// heldBackPeerAlone gives no placements for one peer's messages for a long time, while more of them are sent.
+// Another peer's messages must arrive meanwhile.
 func heldBackPeerAlone(s *stage) {
 	n := s.open(3)
 	slow, fast, target := n[0], n[1], n[2]
@@ -99,8 +99,8 @@ func heldBackPeerAlone(s *stage) {
 	}
 }
 
-// checkUnplaced checks that no more arrivals were announced than the driver may announce while no message is
-// placed.
+// checkUnplaced checks that the node to was notified of at most Harness.MaxUnplaced arrivals from the node from
+// while none of them was placed.
 func (s *stage) checkUnplaced(from, to *node) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -116,7 +116,8 @@ func (s *stage) checkUnplaced(from, to *node) {
 	}
 }
 
-// arrivalsDuringOpen opens a node while a peer keeps sending to it.
+// arrivalsDuringOpen opens a node while a peer keeps sending to it, so that messages may arrive before Open has
+// returned.
 func arrivalsDuringOpen(s *stage) {
 	n := s.open(1)
 	for round := range 3 {
@@ -127,7 +128,7 @@ func arrivalsDuringOpen(s *stage) {
 			for {
 				o := n[0].put(s.nodes[1], 100)
 				if !s.within(s.h.Patience, func() bool { return o.completions > 0 }) {
-					return // found by the check at the end
+					return // the checks at the end of the case report this
 				}
 				select {
 				case <-stop:

@@ -6,15 +6,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Probe: the driver checks whether a peer is still in the same life. If it is, nothing else happens. If
-// it is not, the node is notified as of any restart.
+// Probe: the driver checks whether a peer still has the incarnation that its connections belong to. If so,
+// nothing changes. If not, the node is notified (PeerRestarted), as of any restart.
 var probeCases = []scenario{
 	{name: "OfNobody", nodes: 2, run: probeNobody},
 	{name: "OfALifeThatLasts", nodes: 2, run: probeTheLiving},
 	{name: "OfALifeThatIsOver", nodes: 2, needs: canIsolate, run: probeTheDead},
 }
 
-// probeNobody probes a peer without a connection: one that was never connected, and one that is lost.
+// probeNobody probes a peer without a connection, for which Probe must return false: before the first
+// connection, and after Disconnect.
 func probeNobody(s *stage) {
 	n := s.open(2)
 	probe := func(want bool) {
@@ -33,7 +34,7 @@ func probeNobody(s *stage) {
 	}
 }
 
-// probeTheLiving probes repeatedly while messages go in both directions.
+// probeTheLiving probes a peer repeatedly that has not restarted, while messages go in both directions.
 func probeTheLiving(s *stage) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])
@@ -48,7 +49,7 @@ func probeTheLiving(s *stage) {
 		s.awaitDelivered(n[1], there...)
 		s.awaitDelivered(n[0], back...)
 	}
-	s.pause(4 * time.Second) // a driver of lnd/peering waits half of that for an answer to a probe
+	s.pause(4 * time.Second) // twice as long as lnd/peering waits for an answer to a probe
 	for k := range n {
 		s.checkTold(n[k], n[1-k], 0)
 	}
@@ -58,8 +59,8 @@ func probeTheLiving(s *stage) {
 	s.awaitDelivered(n[1], n[0].puts(n[1], 5, 100)...)
 }
 
-// probeTheDead makes a peer restart unseen and not answer. A node that probes it is notified after a
-// while, and not again when the two connect.
+// probeTheDead probes a peer that has restarted and does not answer, because it is isolated. The node must be
+// notified after a while, and not again when the two connect later.
 func probeTheDead(s *stage) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])

@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Reentrancy: upcalls and completions may send. Long chains of messages that trigger each other neither
-// deepen the stack nor stop.
+// Reentrancy: upcalls and completions may send. If each message makes another one be sent, this continues to
+// the end of the chain, and the stack does not grow.
 var reentrancyCases = []scenario{
 	{name: "PingPong", nodes: 2, run: func(s *stage) { pingPong(s, 0, s.h.Chain) }},
 	{name: "PingPongLarge", nodes: 2, run: func(s *stage) { pingPong(s, 10_000, s.h.Chain/50) }},
@@ -22,30 +22,31 @@ var reentrancyCases = []scenario{
 	{name: "DisconnectFromUpcalls", nodes: 2, run: disconnectFromUpcalls},
 }
 
-// maxDepth is the largest number of stack frames in a handler. Every path through a driver needs far
-// fewer, and a chain has far more links.
+// maxDepth is more stack frames than any driver needs, and far fewer than a chain has messages. If a handler
+// runs at this depth, the driver recurses.
 const maxDepth = 200
 
+// depth returns the number of stack frames, at most maxDepth+1.
 func depth() int {
 	var frames [maxDepth + 1]uintptr
 	return runtime.Callers(1, frames[:])
 }
 
-// player is an upper that answers each message with another one and counts down. It keeps no records, so
-// it allocates nothing. Its fields are atomic because only the network orders the steps of the two
-// players, which the race detector cannot see.
+// player is an upper that answers each message with another one, and counts the answers down. It keeps no
+// records, so that it allocates nothing. Its fields are atomic, because only the network orders the steps of
+// the two players. The race detector does not know this order.
 type player struct {
 	i       atomic.Value // lnd.Interface
 	to      lnet.ProcessID
 	tx      lnd.Tx
 	scratch memory.Vector
-	// free counts two events: the previous message has left, and its answer has come. At 2 the next
+	// free counts two events: the previous message was sent, and its answer has arrived. When it is 2, the next
 	// message is sent.
 	free    atomic.Int32
-	left    atomic.Int64 // answers that are still to come
-	final   atomic.Bool  // the last answer has come
-	deepest atomic.Int64
-	over    chan<- error
+	left    atomic.Int64 // answers that are still to arrive
+	final   atomic.Bool  // the last answer has arrived
+	deepest atomic.Int64 // largest result of depth
+	over    chan<- error // receives the result of the game
 }
 
 func newPlayer(from, to *node, size int, over chan<- error) *player {
@@ -72,6 +73,7 @@ func (p *player) open(s *stage, k int) {
 	p.i.Store(i)
 }
 
+// down returns the player's interface.
 func (p *player) down() lnd.Interface { return p.i.Load().(lnd.Interface) }
 
 func (p *player) close(s *stage) {
@@ -84,7 +86,7 @@ func (p *player) close(s *stage) {
 
 // Arrived implements lnd.Upper. No peer sends before both players are open.
 func (p *player) Arrived(m *lnd.Rx) error {
-	_ = p.left.Load() // orders the use of scratch
+	_ = p.left.Load() // shows the race detector that scratch is no longer used for the message before
 	p.down().Receive(m, lnd.Placement{Memory: p.scratch.Slice(0, int(m.Header.PayloadLength)), Done: p})
 	return nil
 }
@@ -109,6 +111,8 @@ func (p *player) Sent(_ *lnd.Tx, err error) {
 	p.step()
 }
 
+// step is called when a message was sent or an answer has arrived. If both have happened, it sends the next
+// message.
 func (p *player) step() {
 	if p.free.Add(1) < 2 {
 		return
@@ -122,6 +126,7 @@ func (p *player) step() {
 	p.down().Send(&p.tx)
 }
 
+// end ends the game with a result.
 func (p *player) end(err error) {
 	select {
 	case p.over <- err:
@@ -138,7 +143,7 @@ func (p *player) LinkChanged(lnd.LinkState)       {}
 func (p *player) PeerStalled(lnet.NID, time.Time) {}
 func (p *player) ConnectionsLost(lnet.NID)        {}
 
-// newGame opens two players.
+// newGame opens the interfaces of two players. over receives the result of each call of play.
 func newGame(s *stage, size int) (a, b *player, over chan error) {
 	over = make(chan error, 2)
 	a = newPlayer(s.nodes[0], s.nodes[1], size, over)
@@ -148,7 +153,7 @@ func newGame(s *stage, size int) (a, b *player, over chan error) {
 	return a, b, over
 }
 
-// play makes a and b exchange length messages.
+// play makes a and b exchange length messages, and returns the first error.
 func play(a, b *player, over <-chan error, length int) error {
 	a.left.Store(int64(length))
 	b.left.Store(int64(length / 2))
@@ -168,7 +173,7 @@ func pingPong(s *stage, size, length int) {
 	}
 }
 
-// chain sends each message from within the completion of the previous one.
+// chain is a sender that sends each message from the completion of the previous one.
 type chain struct {
 	i       lnd.Interface
 	want    bool // success is expected
@@ -190,8 +195,8 @@ func (c *chain) Sent(m *lnd.Tx, err error) {
 	}
 }
 
-// sendFromSent sends each message from the completion of the previous one, to a peer that drops them or
-// to one that does not exist.
+// sendFromSent sends each message from the completion of the previous one: to a peer that drops the messages,
+// or to one that cannot be reached.
 func sendFromSent(s *stage, reachable bool) {
 	n := s.open(1)
 	c := &chain{want: reachable, left: s.h.Chain, over: make(chan error, 1)}
@@ -204,7 +209,7 @@ func sendFromSent(s *stage, reachable bool) {
 			return lnd.Placement{}, false, nil
 		})
 	} else {
-		// The first failure takes a whole connection attempt. Later ones come at once or in batches.
+		// The first message fails after a whole attempt to connect. Later ones fail immediately or in batches.
 		s.awaitComplete(n[0].puts(s.nodes[1], 1, 0))
 	}
 	o := n[0].message(lnet.MsgPut, s.nodes[1], 0, 1)
@@ -219,7 +224,7 @@ func sendFromSent(s *stage, reachable bool) {
 	}
 }
 
-// sendFromArrived answers from within the upcall, before the placement.
+// sendFromArrived sends an answer from within the upcall Arrived, before the placement.
 func sendFromArrived(s *stage) {
 	n := s.open(2)
 	for _, size := range []int{10, 5000} {

@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/memory"
 )
 
-// Registration: registering memory with a device does not change what arrives there. Drivers that do not
-// register memory skip these cases. The driver's own tests must check that a device accesses no other
-// memory: see package rdma.
+// Registration: messages arrive in the same way whether their memory is registered with the device or not.
+// Drivers that register no memory skip these cases. A driver's own tests must check that its device accesses no
+// other memory: see package fabric in lnd/o2iblnd/verbs.
 var registrationCases = []scenario{
 	{name: "Puts", nodes: 2, run: registeredPuts},
 	{name: "Gets", nodes: 2, run: registeredGets},
@@ -17,7 +17,7 @@ var registrationCases = []scenario{
 	{name: "EndsWithTheInterface", nodes: 2, run: registrationEnds},
 }
 
-// registrars returns the nodes' interfaces if they register memory.
+// registrars opens all nodes and returns their interfaces. It returns nil if they do not register memory.
 func (s *stage) registrars() []memory.Registrar {
 	var list []memory.Registrar
 	for _, n := range s.open(len(s.nodes)) {
@@ -31,7 +31,8 @@ func (s *stage) registrars() []memory.Registrar {
 	return list
 }
 
-// register registers a region of g that covers the pieces for which which returns true.
+// register registers the memory of g with by, and makes the pieces for which which returns true use this
+// registration.
 func (s *stage) register(g *guarded, by memory.Registrar, which func(piece int) bool) *memory.Region {
 	s.t.Helper()
 	r := memory.NewRegion(g.backing, nil)
@@ -111,7 +112,7 @@ func registeredGets(s *stage) {
 	}
 }
 
-// registeredTwice sends from memory that belongs to two regions, one of which is released.
+// registeredTwice sends from memory that has two registrations, one of which is released before.
 func registeredTwice(s *stage) {
 	by := s.registrars()
 	if by == nil {
@@ -130,8 +131,8 @@ func registeredTwice(s *stage) {
 	s.awaitDelivered(n[1], n[0].send(o))
 }
 
-// releasedInBetween releases memory as soon as the message is complete, and sends from it again without
-// registration.
+// releasedInBetween releases a registration when the first message from the memory is complete. It then sends
+// from the same memory without a registration.
 func releasedInBetween(s *stage) {
 	by := s.registrars()
 	if by == nil {

@@ -7,9 +7,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Restart: when a peer begins a new life, the node is notified once, before the first message of that
-// life arrives. It gets no other such notices. In all cases, node.meets checks that no message comes
-// before the notice, and node.PeerRestarted checks that no notice comes without a restart.
+// Restart: when a peer has restarted, the node is notified once (PeerRestarted), before the first message of
+// the new incarnation arrives. There are no other such notices. In all cases of the suite, node.meets checks
+// that no message arrives before the notice, and node.PeerRestarted checks that no notice comes without a
+// restart. A life of a node is the time from one open to the next.
 var restartCases = []scenario{
 	{name: "NoneWithinOneLife", nodes: 2, run: noneWithinOneLife},
 	{name: "ThePeerCalls", nodes: 2, run: func(s *stage) { restarts(s, s.restart, s.hearFrom) }},
@@ -23,14 +24,13 @@ var restartCases = []scenario{
 	{name: "SendAndDisconnectWithinPeerRestarted", nodes: 2, run: withinPeerRestarted},
 }
 
-// acquaintance is what a node, in its present life, has received from a peer.
+// acquaintance is what a node has received from a peer since the node was opened.
 type acquaintance struct {
-	lives []int // from which messages have arrived
-	told  int   // notices of a restart
+	lives []int // the peer's lives from which messages have arrived
+	told  int   // number of calls of PeerRestarted
 }
 
-// with returns n's record of a peer, and creates it if it does not exist. The caller holds the lock of the
-// records.
+// with returns n's record of a peer, and creates it if it does not exist. The records are locked.
 func (n *node) with(peer *node) *acquaintance {
 	a := n.met[peer]
 	if a == nil {
@@ -40,14 +40,14 @@ func (n *node) with(peer *node) *acquaintance {
 	return a
 }
 
-// lifeOf returns the number of the life in which n created the message id. A node's first life is 1; each
-// restart begins the next. The caller holds the lock of the records.
+// lifeOf returns the number of the life in which n created the message id. A node's first life is 1, and each
+// restart begins the next. The records are locked.
 func (n *node) lifeOf(id uint64) int {
 	life, _ := slices.BinarySearch(n.births, id)
 	return life
 }
 
-// nodeOf returns the node with a NID, or nil.
+// nodeOf returns the node with the given NID, or nil.
 func (s *stage) nodeOf(nid lnet.NID) *node {
 	k := slices.IndexFunc(s.nodes, func(n *node) bool { return n.id.NID == nid })
 	if k < 0 {
@@ -56,8 +56,8 @@ func (s *stage) nodeOf(nid lnet.NID) *node {
 	return s.nodes[k]
 }
 
-// meets checks that the node was notified of the peer's life from which a message arrives. The first life
-// needs no notice. The records are locked.
+// meets records the arrival a, and checks that PeerRestarted was called for the life of the peer that has sent
+// the message. This is not required for the first life that n meets. The records are locked.
 func (n *node) meets(a *arrival) {
 	peer := n.s.nodeOf(a.from.NID)
 	if peer == nil {
@@ -97,7 +97,7 @@ func (n *node) PeerRestarted(nid lnet.NID) {
 	}
 }
 
-// checkTold checks the number of restart notices that n got for a peer.
+// checkTold checks how often PeerRestarted was called at n for a peer.
 func (s *stage) checkTold(n, peer *node, want int) {
 	s.t.Helper()
 	s.settle()
@@ -108,8 +108,7 @@ func (s *stage) checkTold(n, peer *node, want int) {
 	}
 }
 
-// restart ends a node's life and begins another, every second time with a new driver if the world allows
-// it.
+// restart closes and opens a node. Every second time it replaces the node's driver if the world supports that.
 func (s *stage) restart(n, _ *node) {
 	s.t.Helper()
 	n.close()
@@ -120,8 +119,8 @@ func (s *stage) restart(n, _ *node) {
 	n.open()
 }
 
-// restartUnseen is like restart, but isolates the other node from it, which keeps the connections of the
-// old life.
+// restartUnseen restarts the node n while it is isolated from other, which therefore keeps its connections to
+// n.
 func (s *stage) restartUnseen(n, other *node) {
 	s.t.Helper()
 	heal := s.w.Isolate(n.k, other.k)
@@ -129,20 +128,22 @@ func (s *stage) restartUnseen(n, other *node) {
 	heal()
 }
 
-// hearFrom makes the peer send first, before the node sends to it.
+// hearFrom makes the peer send messages until one arrives at n, which has sent nothing before.
 func (s *stage) hearFrom(n, peer *node) { s.awaitWorking(peer, n) }
 
+// reach makes n send messages until one arrives at the peer.
 func (s *stage) reach(n, peer *node) { s.awaitWorking(n, peer) }
 
+// converse makes both sides send messages at the same time.
 func (s *stage) converse(n, peer *node) {
 	for _, out := range sendBothWays(n, peer) {
 		s.awaitComplete(out)
 	}
 }
 
-// restarts makes a peer restart several times. firstWords exchanges the first messages of each life,
-// after which the node must have been notified once. The peer must get no notice, because its lives do
-// not remember each other.
+// restarts makes a peer restart several times. firstWords sends the first messages after each restart. The node
+// must then have been notified once per restart. The peer must not be notified, because it remembers nothing
+// from before a restart.
 func restarts(s *stage, restart, firstWords func(n, peer *node)) {
 	n := s.open(2)
 	node, peer := n[0], n[1]
@@ -165,7 +166,8 @@ func restarts(s *stage, restart, firstWords func(n, peer *node)) {
 	s.checkTold(peer, node, 0)
 }
 
-// noneWithinOneLife ends connections in all possible ways. A peer that reconnects has not restarted.
+// noneWithinOneLife ends connections in all possible ways. A peer that reconnects has not restarted, so there
+// must be no notice.
 func noneWithinOneLife(s *stage) {
 	n := s.open(2)
 	ends := []func(){
@@ -181,7 +183,7 @@ func noneWithinOneLife(s *stage) {
 			s.awaitWorking(n[1-round%2], n[round%2])
 			end()
 			if round == 2 {
-				s.settle() // otherwise the next side connects while this connection ends
+				s.settle() // in the other rounds, the next side connects while this connection is still ending
 			}
 		}
 	}
@@ -192,7 +194,7 @@ func noneWithinOneLife(s *stage) {
 	}
 }
 
-// onlyOneOfThree makes one peer restart and not the other.
+// onlyOneOfThree makes one of two peers restart. Nodes must be notified only of that one.
 func onlyOneOfThree(s *stage) {
 	n := s.open(3)
 	everybody := func() {
@@ -218,8 +220,8 @@ func onlyOneOfThree(s *stage) {
 	}
 }
 
-// bothRestart makes the two sides restart in turn. Each life is notified of the lives that the other side
-// began after they connected.
+// bothRestart makes the two sides restart one after the other. A side must be notified of the restarts that
+// follow its own last restart.
 func bothRestart(s *stage) {
 	n := s.open(2)
 	for round := range 6 {
@@ -233,7 +235,7 @@ func bothRestart(s *stage) {
 	}
 }
 
-// withinPeerRestarted sends messages, and loses the connections, within the upcall.
+// withinPeerRestarted sends messages and calls Disconnect within the upcall PeerRestarted.
 func withinPeerRestarted(s *stage) {
 	n := s.open(2)
 	var sent []*outgoing

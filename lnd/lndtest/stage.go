@@ -18,12 +18,12 @@ import (
 type scenario struct {
 	name  string
 	nodes int
-	// needs reports whether the world has what the case needs; nil: every world has.
+	// needs reports whether the world supports what the case requires. If it is nil, every world does.
 	needs func(w *World) bool
 	run   func(s *stage)
 }
 
-// play runs the scenario and then makes the checks that apply to all scenarios.
+// play runs the scenario, in a bubble if the harness has one. Otherwise it checks that no goroutine is left.
 func (c scenario) play(t *testing.T, h *Harness) {
 	if h.Bubble != nil {
 		h.Bubble(t, func(t *testing.T) { c.perform(t, h) })
@@ -36,6 +36,8 @@ func (c scenario) play(t *testing.T, h *Harness) {
 	}
 }
 
+// perform creates a world, runs the scenario if the world supports it, and makes the checks that apply to all
+// scenarios.
 func (c scenario) perform(t *testing.T, h *Harness) {
 	s := newStage(t, h, c.nodes)
 	defer s.w.Close()
@@ -46,7 +48,7 @@ func (c scenario) perform(t *testing.T, h *Harness) {
 	c.run(s)
 }
 
-// stage is a running scenario: a world and a recorder for each node.
+// stage is a running scenario: a world, and the nodes with their records.
 type stage struct {
 	t     *testing.T
 	h     *Harness
@@ -54,9 +56,9 @@ type stage struct {
 	nodes []*node
 
 	mu      sync.Mutex // guards the records of all nodes
-	changed sync.Cond
-	lastID  uint64
-	faults  []string // found by handlers
+	changed sync.Cond  // signals every change of the records
+	lastID  uint64     // id of the message that was created last
+	faults  []string   // errors that upcalls and completions have found
 }
 
 func newStage(t *testing.T, h *Harness, n int) *stage {
@@ -82,7 +84,8 @@ func (s *stage) open(n int) []*node {
 	return s.nodes
 }
 
-// await waits until ok returns true. ok is called with the records locked.
+// await waits until ok returns true, and fails the test if that takes too long. ok is called with the records
+// locked.
 func (s *stage) await(what string, ok func() bool) {
 	s.t.Helper()
 	if !s.within(s.h.Patience, ok) {
@@ -90,7 +93,7 @@ func (s *stage) await(what string, ok func() bool) {
 	}
 }
 
-// within waits up to d until ok returns true, and reports whether it did.
+// within waits until ok returns true, at most for d. It returns false if ok has not returned true.
 func (s *stage) within(d time.Duration, ok func() bool) bool {
 	late := false
 	timer := time.AfterFunc(d, func() {
@@ -111,7 +114,8 @@ func (s *stage) within(d time.Duration, ok func() bool) bool {
 	return true
 }
 
-// note calls f with the records locked and wakes the goroutines that wait for them.
+// note calls f, which changes the records, with the records locked. It then wakes the goroutines that wait for
+// a change.
 func (s *stage) note(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,19 +123,19 @@ func (s *stage) note(f func()) {
 	s.changed.Broadcast()
 }
 
-// settle waits until nothing more happens without outside action, if the harness can detect that.
+// settle waits until all goroutines are idle, if the harness supports that.
 func (s *stage) settle() {
 	if s.h.Settle != nil {
 		s.h.Settle()
 	}
 }
 
-// pause waits for d, so that a retry does not follow immediately.
+// pause waits for the time d.
 func (s *stage) pause(d time.Duration) {
 	s.within(d, func() bool { return false })
 }
 
-// finish closes what is open and makes the checks at the end of each scenario.
+// finish closes all nodes and makes the checks that apply to all scenarios.
 func (s *stage) finish() {
 	s.t.Helper()
 	for _, n := range s.nodes {
@@ -155,7 +159,7 @@ func (s *stage) finish() {
 	}
 }
 
-// fault records an error that a handler found. The records are locked.
+// fault records an error that an upcall or a completion has found. The records are locked.
 func (s *stage) fault(text string) {
 	if len(s.faults) < 20 && !slices.Contains(s.faults, text) {
 		s.faults = append(s.faults, text)
@@ -174,12 +178,12 @@ func (s *stage) describe() string {
 	return b.String()
 }
 
-// closeContext returns a context with the time limit of a Close.
+// closeContext returns a context that limits the time of Open or Close.
 func (s *stage) closeContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), s.h.Patience)
 }
 
-// checkError checks that a completion's error comes from a driver and is classified.
+// checkError checks that err, if it is not nil, is a complete *lnd.Error.
 func checkError(t *testing.T, what string, err error) {
 	t.Helper()
 	if err == nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Stall: the driver reports a peer that no longer answers long before it closes a connection, and
-// messages that have not been started can be recalled. node.PeerStalled checks the contents of the
-// notices.
+// Stall: the driver reports a peer that no longer answers, long before it closes a connection. Messages that
+// have not been started can then be recalled. node.PeerStalled checks the arguments of the upcall.
 var stallCases = []scenario{
 	{name: "ToldAndHealed", nodes: 2, needs: canIsolate, run: stallHeals},
 	{name: "WhileNobodyTakes", nodes: 2, run: noStall},
@@ -29,8 +28,8 @@ var stallCases = []scenario{
 	{name: "RecallFromOthers", nodes: 3, run: recallFromOthers},
 }
 
-// awaitStall waits until n is notified that the peer does not answer, or if want is false, that it
-// answers again.
+// awaitStall waits until n is notified that the peer has stalled or, if want is false, that the stall has
+// ended.
 func (s *stage) awaitStall(n, peer *node, want bool) {
 	s.t.Helper()
 	s.await("PeerStalled", func() bool {
@@ -56,13 +55,13 @@ func stallHeals(s *stage) {
 	}
 }
 
-// linkBack checks that the driver restarts its timeouts when the peer's or its own link is back. The network is
-// healed soon after the old timeout, because TCP has its own timeouts, after which idle connections end
-// in any case.
+// linkBack checks that the driver restarts its timeouts when a link is back, which up causes. The network is
+// healed soon after the former timeout. It must not be later, because TCP has timeouts too, which end the
+// connections in any case.
 func linkBack(s *stage, down, up func()) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])
-	s.pause(5 * time.Second) // until all connections are open, since connection attempts have timeouts too
+	s.pause(5 * time.Second) // meanwhile all connections are opened; attempts to connect have timeouts too
 	timeout := n[0].i.Timeout()
 	heal := s.w.Isolate(0, 1)
 	out := n[0].puts(n[1], 5, 100)
@@ -77,7 +76,7 @@ func linkBack(s *stage, down, up func()) {
 	s.awaitDelivered(n[1], out...)
 }
 
-// noStall checks that a peer that reads no messages is not reported as stalled.
+// noStall checks that a peer is not reported as stalled because it gives no placements.
 func noStall(s *stage) {
 	n := s.open(2)
 	n[1].setPolicy(holdAll)
@@ -107,7 +106,8 @@ func stallConnecting(s *stage) {
 	s.awaitStall(n[0], n[1], false)
 }
 
-// recall recalls two of three messages. The others must arrive after the network is healed.
+// recall isolates a peer, recalls two of three messages to it, and then heals the network. At least some must
+// be recalled. All others must arrive.
 func recall(s *stage, to lnet.NID, send func(from, to *node) []*outgoing) {
 	n := s.open(2)
 	s.awaitWorking(n[0], n[1])
@@ -130,8 +130,8 @@ func recall(s *stage, to lnet.NID, send func(from, to *node) []*outgoing) {
 	s.awaitWorking(n[0], n[1])
 }
 
-// checkRecalled checks that only the chosen messages were recalled, that these have not arrived, and that
-// all others do.
+// checkRecalled checks that enough messages of out were recalled, that they are chosen ones and have not
+// arrived, and that all other messages arrive.
 func (s *stage) checkRecalled(to *node, out []*outgoing, chosen func(*outgoing) bool) {
 	s.t.Helper()
 	var rest []*outgoing
@@ -153,8 +153,8 @@ func (s *stage) checkRecalled(to *node, out []*outgoing, chosen func(*outgoing) 
 	s.awaitDelivered(to, rest...)
 }
 
-// recallFromOthers checks that a recall for one peer does not affect messages to others, and that
-// messages that have arrived or are written are not recalled.
+// recallFromOthers checks that a recall has no effect on messages to another peer, or on messages for which
+// match returns false.
 func recallFromOthers(s *stage) {
 	n := s.open(3)
 	n[1].setPolicy(holdAll)

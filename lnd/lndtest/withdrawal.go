@@ -6,9 +6,9 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// Withdrawal: if a connection is lost while an arrival waits for its placement, the node is notified
-// once, and its placement then completes the arrival. node.Withdrawn checks what must not happen at any
-// time.
+// Withdrawal: if a connection is lost while an arrival waits for its placement, the node is notified once
+// (Withdrawn). The placement that it gives then completes the arrival. node.Withdrawn checks the rules that
+// apply to all cases.
 var withdrawalCases = []scenario{
 	{name: "ConnectionKilled", nodes: 2, needs: canKill, run: func(s *stage) {
 		withdrawals(s, func(n []*node) { s.w.Kill(n[0].k, n[1].k) })
@@ -30,12 +30,12 @@ var withdrawalCases = []scenario{
 	{name: "PlacedAtTheSameMoment", nodes: 2, run: placedAtTheSameMoment},
 }
 
-// parkable is a payload size that fits into every buffer between the nodes. A larger payload can delay
-// the end of the stream for as long as a transport retransmits.
+// parkable is a payload size that fits into every buffer between the nodes. If a larger payload does not fit,
+// the receiver may notice the end of the stream only after the transport has stopped retransmitting.
 const parkable = 2000
 
-// park sends until a message has arrived, which then waits for its placement, and returns it. A message
-// may be lost if its connection is just closing.
+// park sends messages until one has arrived at the node to, where it waits for its placement, and returns it. A
+// message may be lost if its connection is just closing.
 func (s *stage) park(from, to *node, size int) *arrival {
 	s.t.Helper()
 	to.setPolicy(holdAll)
@@ -51,13 +51,13 @@ func (s *stage) park(from, to *node, size int) *arrival {
 	return nil
 }
 
-// awaitWithdrawn waits until a is withdrawn.
+// awaitWithdrawn waits until the upcall Withdrawn for a has returned.
 func (s *stage) awaitWithdrawn(a *arrival) {
 	s.t.Helper()
 	s.await("Withdrawn", func() bool { return a.withdrawn && !a.telling })
 }
 
-// awaitFailed waits until a is completed with an error.
+// awaitFailed waits until a is complete, and checks that it has completed with an error.
 func (s *stage) awaitFailed(a *arrival) {
 	s.t.Helper()
 	s.await("completion of what was withdrawn", func() bool { return a.completions > 0 })
@@ -68,7 +68,7 @@ func (s *stage) awaitFailed(a *arrival) {
 	}
 }
 
-// restore opens closed nodes and heals the network.
+// restore opens closed nodes, and waits until messages arrive in both directions.
 func (s *stage) restore() {
 	s.t.Helper()
 	for _, n := range s.nodes {
@@ -80,7 +80,8 @@ func (s *stage) restore() {
 	s.awaitWorking(s.nodes[1], s.nodes[0])
 }
 
-// withdrawals makes a connection end while an arrival waits. The arrival is then placed or dropped.
+// withdrawals ends a connection by end while an arrival waits for its placement. The node is notified and then
+// keeps or drops the message.
 func withdrawals(s *stage, end func(n []*node)) {
 	n := s.open(2)
 	answers := map[string]func(*arrival) lnd.Placement{
@@ -104,7 +105,7 @@ func withdrawals(s *stage, end func(n []*node)) {
 	s.checkOnce()
 }
 
-// withdrawnAtOnce loses the connection before Arrived has returned.
+// withdrawnAtOnce ends the connection within the upcall Arrived.
 func withdrawnAtOnce(s *stage) {
 	n := s.open(2)
 	n[1].setHook(func(a *arrival) { n[1].i.Disconnect(a.from.NID) })
@@ -116,7 +117,7 @@ func withdrawnAtOnce(s *stage) {
 	s.restore()
 }
 
-// answeredWithinWithdrawn places the arrival from within Withdrawn, and sends.
+// answeredWithinWithdrawn gives the placement, and sends a message, within the upcall Withdrawn.
 func answeredWithinWithdrawn(s *stage) {
 	n := s.open(2)
 	for range 3 {
@@ -139,8 +140,8 @@ func answeredWithinWithdrawn(s *stage) {
 	s.restore()
 }
 
-// placedAtTheSameMoment makes placement and withdrawal happen at the same time. The end of the scenario
-// checks that the arrival is completed once, whichever comes first.
+// placedAtTheSameMoment gives the placement at the moment at which the connection ends. The checks at the end
+// of the case find an arrival that does not complete exactly once.
 func placedAtTheSameMoment(s *stage) {
 	n := s.open(2)
 	for round := range 10 {

@@ -1,4 +1,4 @@
-// Package hostnettest has hosts in memory, whose devices a test sets. It starts no goroutine.
+// Package hostnettest has hosts in memory, whose network devices a test sets. It starts no goroutine.
 package hostnettest
 
 import (
@@ -9,11 +9,11 @@ import (
 	"github.com/lnetd/lnetd/lnd/hostnet"
 )
 
-// Host is a hostnet.Host. The zero value has no devices.
+// Host is a host in memory. It implements hostnet.Host. The zero value has no devices.
 type Host struct {
 	mu       sync.Mutex // guards the fields below
 	devices  []hostnet.Device
-	err      error
+	err      error // result of Devices
 	watchers []*watcher
 }
 
@@ -23,7 +23,7 @@ type watcher struct {
 	changed func()
 }
 
-// New returns a host with devices.
+// New returns a host with the given devices.
 func New(devices ...hostnet.Device) *Host { return &Host{devices: devices} }
 
 // Devices implements hostnet.Host.
@@ -47,16 +47,18 @@ func (h *Host) Watch(ctx context.Context, changed func()) error {
 	return nil
 }
 
+// call calls changed, one call after the other.
 func (w *watcher) call() {
 	w.running.Lock()
 	defer w.running.Unlock()
 	w.changed()
 }
 
-// Set replaces the devices. It returns when it has called the watchers.
+// Set replaces the devices. Before it returns, it has called the changed functions of all calls of Watch.
 func (h *Host) Set(devices ...hostnet.Device) { h.set(devices, nil) }
 
-// Fail makes Devices return err until the next Set. It returns when it has called the watchers.
+// Fail makes Devices return err until the next call of Set. Before it returns, it has called the changed
+// functions of all calls of Watch.
 func (h *Host) Fail(err error) { h.set(nil, err) }
 
 func (h *Host) set(devices []hostnet.Device, err error) {

@@ -1,7 +1,7 @@
 // Package network is what simulated networks have in common: hosts and ports with addresses, links and
-// partitions between them, connection requests that are delayed, time, and random numbers by seed. Package
-// simlnd runs byte streams over it, lnd/o2iblnd/verbs/fabric RDMA.
+// partitions between them, delays of connection requests, time, and random numbers that depend on a seed.
+// Package simlnd runs byte streams over it, and lnd/o2iblnd/verbs/fabric RDMA.
 //
-// The lock of a Network is that of its user, a fabric, which holds it during all calls except Now, Count and
-// the methods of Hold. The package starts no goroutine.
+// A Network uses the lock of its user, a fabric. The fabric holds this lock during all calls except Now, Count
+// and the methods of Hold. The package starts no goroutine.
 package network

@@ -2,9 +2,9 @@ package network
 
 import "sync/atomic"
 
-// Faults counts the faults of a network. A fault counts when it takes effect, not when it is requested.
+// Faults counts the faults of a network. A fault is counted when it takes effect, not when a test requests it.
 type Faults struct {
-	Partitions uint64 // Partition
+	Partitions uint64 // calls of Partition
 	Down       uint64 // ports that were switched off
 	Held       uint64 // connection requests delayed by a Hold
 }

@@ -2,26 +2,27 @@ package network
 
 import "slices"
 
-// Hold delays connection requests. With it, a test can make both sides connect to each other at the same
-// moment. Its methods lock the network.
+// Hold delays connection requests until Release is called. With it, a test can make both sides connect to each
+// other at the same moment. Its methods lock the network.
 type Hold[L any] struct {
 	n       *Network[L]
 	ways    []Way
-	waiting []*request
+	waiting []*request // delayed requests, oldest first
 }
 
 // request is a delayed connection request.
 type request struct{ resume func() }
 
-// Hold starts to delay the requests on the ways.
+// Hold starts to delay the connection requests on the given ways.
 func (n *Network[L]) Hold(ways []Way) *Hold[L] {
 	h := &Hold[L]{n: n, ways: ways}
 	n.holds = append(n.holds, h)
 	return h
 }
 
-// Delay delays a connection request on a way if a Hold applies to it. resume is called, with the lock held,
-// when the hold ends, unless cancel is called before. If no Hold applies, Delay returns nil.
+// Delay delays a connection request on the way w if a Hold applies to it. resume is called, with the lock held,
+// when the Hold is released, unless cancel is called before. If no Hold applies, Delay does nothing and returns
+// nil.
 func (n *Network[L]) Delay(w Way, resume func()) (cancel func()) {
 	for _, h := range n.holds {
 		if !slices.Contains(h.ways, w) {
@@ -44,7 +45,7 @@ func (h *Hold[L]) Waiting() int {
 	return len(h.waiting)
 }
 
-// Release ends the hold. All delayed requests continue, in the order in which they came.
+// Release ends the hold. The delayed requests continue, in the order in which they were made.
 func (h *Hold[L]) Release() {
 	h.n.lock.Lock()
 	defer h.n.lock.Unlock()

@@ -10,34 +10,35 @@ import (
 	"time"
 )
 
-// Network is a network of hosts. L is the properties of a link.
+// Network is a network of hosts. L is the type of the properties of a link, which the user of the package
+// defines.
 type Network[L any] struct {
 	seed     uint64
-	link     L // default
+	link     L // properties of a link that SetLink has not set
 	lock     sync.Locker
 	start    time.Time
 	hosts    map[string]*Host
-	owners   map[netip.Addr]*Port
+	owners   map[netip.Addr]*Port // the port that has each address
 	links    map[Way]L
-	cuts     map[Way]int // number of partitions in effect
+	cuts     map[Way]int // number of partitions that are in effect
 	holds    []*Hold[L]
-	attempts map[Way]uint64
-	lastWall int64
+	attempts map[Way]uint64 // attempts to connect so far
+	lastWall int64          // last result of Wall, in ns
 	counters counters
 }
 
-// Host is a host of a network. Owner is what the user of the package has for it.
+// Host is a host of a network. Owner is the object of the package's user that represents the host.
 type Host struct {
 	Name  string
 	Off   bool // after a power failure: its ports do not work
 	Owner any
 
-	number int // in the order of creation
+	number int // hosts are numbered in the order of creation
 	ports  []*Port
 }
 
-// Port is a place where a host is connected to the network. Owner is what the user of the package has for
-// it.
+// Port is a point at which a host is connected to the network. Owner is the object of the package's user that
+// represents the port.
 type Port struct {
 	Host    *Host
 	Down    bool // switched off
@@ -47,8 +48,8 @@ type Port struct {
 	prefixes []netip.Prefix
 }
 
-// New returns a network without hosts. The seed determines all random numbers. All links have the given
-// properties, unless SetLink changes them. The lock is the caller's, which guards the network.
+// New returns a network without hosts. All random numbers depend on the seed. link is the properties of all
+// links for which SetLink is not called. lock is the lock of the caller, which guards the network.
 func New[L any](seed uint64, link L, lock sync.Locker) *Network[L] {
 	return &Network[L]{
 		seed: seed, link: link, lock: lock, start: time.Now(),
@@ -124,7 +125,7 @@ func (n *Network[L]) Unassign(p *Port) {
 // Port returns the port that has an address, or nil.
 func (n *Network[L]) Port(a netip.Addr) *Port { return n.owners[a] }
 
-// SetDown switches a port off or on. It reports whether that is a change.
+// SetDown switches a port off or on. It returns false if the port is already in this state.
 func (n *Network[L]) SetDown(p *Port, down bool) bool {
 	if p.Down == down {
 		return false
@@ -155,5 +156,5 @@ func (h *Host) Addresses() (addrs []netip.Addr) {
 	return addrs
 }
 
-// Works reports whether the port sends and receives. A nil port does not.
+// Works reports whether the port sends and receives. It returns false for a nil port.
 func (p *Port) Works() bool { return p != nil && !p.Down && !p.Removed && !p.Host.Off }

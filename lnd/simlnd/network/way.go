@@ -2,13 +2,13 @@ package network
 
 import "net/netip"
 
-// Way is a pair of addresses, with a direction.
+// Way is the path in one direction between two addresses.
 type Way struct{ From, To netip.Addr }
 
 // Back returns the opposite way.
 func (w Way) Back() Way { return Way{w.To, w.From} }
 
-// Direction is one direction between two places, or both.
+// Direction is one direction between two places, or both directions.
 type Direction uint8
 
 // Directions.
@@ -24,7 +24,7 @@ func (d Direction) Forward() bool { return d != Backward }
 // Backward reports whether d includes Backward.
 func (d Direction) Backward() bool { return d != Forward }
 
-// Ways returns the ways between two lists of addresses.
+// Ways returns all ways between an address of a and an address of b, in the direction d.
 func Ways(a, b []netip.Addr, d Direction) (ways []Way) {
 	for _, x := range a {
 		for _, y := range b {
@@ -39,14 +39,14 @@ func Ways(a, b []netip.Addr, d Direction) (ways []Way) {
 	return ways
 }
 
-// SetLink sets the properties of links.
+// SetLink sets the properties of the links on the given ways.
 func (n *Network[L]) SetLink(ways []Way, l L) {
 	for _, w := range ways {
 		n.links[w] = l
 	}
 }
 
-// Link returns the properties of a link.
+// Link returns the properties of the link on the way w.
 func (n *Network[L]) Link(w Way) L {
 	if l, ok := n.links[w]; ok {
 		return l
@@ -54,7 +54,8 @@ func (n *Network[L]) Link(w Way) L {
 	return n.link
 }
 
-// Partition makes everything that is sent on the ways disappear, until Heal is called as often.
+// Partition makes everything that is sent on the given ways disappear, until Heal has been called as often as
+// Partition.
 func (n *Network[L]) Partition(ways []Way) {
 	n.counters.partitions.Add(1)
 	for _, w := range ways {
@@ -69,7 +70,8 @@ func (n *Network[L]) Heal(ways []Way) {
 	}
 }
 
-// Open reports whether data sent on a way arrives: both ports work, and no Partition is in effect.
+// Open reports whether data that is sent on the way w arrives: the ports of both ends work, and no Partition is
+// in effect.
 func (n *Network[L]) Open(w Way) bool {
 	return n.owners[w.From].Works() && n.owners[w.To].Works() && n.cuts[w] == 0
 }
