@@ -90,7 +90,7 @@ rdma-bench: ## lnetd beside the plainest program in C over RDMA, there
 
 conformance: ## bin/conformance.md: which test shows which rule of the specification
 	@mkdir -p bin
-	go test -count=1 -run '^TestPage$$' ./internal/testing/conformance -page $(CURDIR)/bin/conformance.md
+	go run ./internal/testing/conformance/writepage bin/conformance.md
 
 control-page: ## docs/control.md and docs/selftest.md: requests, codes and replies
 	go test -count=1 -run '^TestPageIsUpToDate$$' ./internal/lnetd/control/server -update

@@ -12,6 +12,7 @@
 // use the declaration around it. These may be in another package if the tag is in a package made for
 // tests, such as a suite that all drivers must pass.
 //
-// The package also checks that the cited sections (see docs/spec/README.md) and linked pages exist. Only
-// its own tests call it. With -page FILE they write the page; it is not in git, and the package lnetd contains it. It has no goroutines.
+// The package also checks that the cited sections (see docs/spec/README.md) and linked pages exist. Its own
+// tests call it, and the command writepage, which writes the page; it is not in git, and the package lnetd
+// contains it. It has no goroutines.
 package conformance
