@@ -140,7 +140,7 @@ type Agent struct {
 
 	mu       sync.Mutex // guards session and the lists in it
 	session  *session
-	features atomic.Uint32 // features of the session; message.Supported if there is none
+	features atomic.Uint32 // features of the session; message.Supported without a session
 	zombies  atomic.Int32
 	units    atomic.Int64
 	servers  [2]atomic.Int32 // number of server tests in the session: BRW, ping
@@ -254,8 +254,8 @@ func (a *Agent) Close(ctx context.Context) error {
 	}
 }
 
-// drain drops the framework requests that have not been handled, until none is being served any more. Event
-// handlers may add some in the meantime.
+// drain drops the framework requests that have not been handled, until no framework request is being served.
+// Event handlers may add requests while drain runs.
 func (a *Agent) drain(ctx context.Context) error {
 	for {
 		select {

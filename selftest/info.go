@@ -39,7 +39,7 @@ type TestInfo struct {
 	Latency latency.Histogram
 }
 
-// Session describes the session that the node is in. It returns false if there is none.
+// Session describes the session that the node is in. It returns false if the node is in no session.
 func (a *Agent) Session() (SessionInfo, bool) {
 	a.mu.Lock()
 	s := a.session

@@ -49,7 +49,8 @@ func (p *place) begin(loop uint32) {
 	p.first.begun.Store(0)
 }
 
-// take reserves one of the RPCs that are left, which the caller must begin. It returns false if none is left.
+// take reserves one of the RPCs that are left, which the caller must begin. It returns false if no RPC is
+// left.
 func (p *place) take() bool {
 	for {
 		n := p.left.Load()

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// heavy is the bulk size in bytes from which on bulks are filled and checked in separate goroutines, so that
-// the driver's goroutine can read other messages in the meantime.
+// heavy is the size in bytes from which on bulks are filled and checked in separate goroutines, so that the
+// driver's goroutine can read other messages during this work.
 const heavy = 64 << 10
 
 // serveTest serves a request to a test service. An event handler calls it.

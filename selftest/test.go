@@ -154,9 +154,9 @@ var errFetching = errors.New("selftest: fetching the destinations of a test")
 const maxFetching = 16
 
 // fetchDestinations starts a goroutine that fetches the list of a client test's destinations (selftest
-// 2.3.3), for up to RPCTimeout, and then passes the request to the framework's goroutine again. Other
-// requests are handled in the meantime, so that a console that does not provide the list cannot keep others
-// from querying or ending the session. Until then nothing else accesses the request.
+// 2.3.3), for up to RPCTimeout, and then passes the request to the framework's goroutine again. The framework
+// handles other requests during the fetch, so that a console that does not provide the list cannot keep
+// others from querying or ending the session. Until the request is passed on, nothing else accesses it.
 func (a *Agent) fetchDestinations(in *inbound, q *message.TestRequest) {
 	a.fetching++
 	in.awaitData()

@@ -13,8 +13,8 @@ type Channel struct {
 
 // Tokens is an alternative to Wait for one goroutine that waits repeatedly. It always returns the same Go
 // channel, and so allocates only once. Signal puts a token into this channel unless it already contains one.
-// To miss no signal and avoid needless wake-ups, the goroutine first removes the token, if there is one, then
-// checks for work, and only then waits for a token.
+// To miss no signal and avoid needless wake-ups, the goroutine first empties the channel, then checks for
+// work, and only then waits for a token.
 func (c *Channel) Tokens() <-chan struct{} {
 	if tokens := c.tokens.Load(); tokens != nil {
 		return *tokens

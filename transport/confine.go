@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// Confine binds the TM's worker to processors, numbered from 0: the worker gets a thread of its own that runs
-// only on these. A further call replaces the set. Confine is allowed in StateInitialized only. It returns
-// ENOSYS if the Core or the system does not support it, and EINVAL if no processor is given. Processors that
-// are unavailable are ignored. If all are unavailable, the start of the TM fails with EINVAL.
+// Confine binds the TM's worker to processors, numbered from 0: the worker gets an operating system thread
+// that runs only on these. A further call replaces the set. Confine is allowed in StateInitialized only. It
+// returns ENOSYS if the Core or the system does not support it, and EINVAL if no processor is given.
+// Processors that are unavailable are ignored. If all are unavailable, the start of the TM fails with EINVAL.
 func (tm *TransferMachine) Confine(processors ...int) error {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()

@@ -99,9 +99,9 @@ type CoreTM interface {
 	Reap(dst []Completion) int
 	// Pending reports whether Reap would return a completion. It costs one atomic load.
 	Pending() bool
-	// Wait blocks until Pending returns true, until Wake is called, or until the given time unless that is
-	// zero. It may return early. Only one goroutine at a time may call Wait. Wake ends the Wait that is in
-	// progress; if none is, the next Wait returns immediately.
+	// Wait blocks until Pending returns true, until Wake is called, or until the given time, where zero means
+	// no time limit. It may return early. Only one goroutine at a time may call Wait. Wake ends the Wait that
+	// is in progress. If no Wait is in progress, the next Wait returns immediately.
 	Wait(until time.Time)
 	Wake()
 

@@ -345,8 +345,8 @@ func (m *Messenger) unpack(r *receipt) Message {
 // queuePause is the time after which Receive again adds buffers that the TM refused.
 const queuePause = 100 * time.Millisecond
 
-// queue adds buffers, and all buffers in idle, to the receive queue. It puts into idle the buffers that the
-// TM refuses, and returns false if there are any.
+// queue adds buffers, and all buffers in idle, to the receive queue. If the TM refuses buffers, queue puts
+// them into idle and returns false.
 func (m *Messenger) queue(buffers ...*Buffer) bool {
 	m.mu.Lock()
 	buffers = append(buffers, m.idle...)

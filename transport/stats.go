@@ -36,7 +36,7 @@ func (tm *TransferMachine) AllStats() [QueueTypes]Stats {
 	return tm.stats
 }
 
-// ResetStats sets the statistics of the given queues to zero, or those of all queues if none is given. It
+// ResetStats sets the statistics of the given queues to zero; without arguments, those of all queues. It
 // returns the previous statistics of all queues, as one consistent snapshot.
 func (tm *TransferMachine) ResetStats(queues ...QueueType) [QueueTypes]Stats {
 	tm.mu.Lock()

@@ -118,7 +118,7 @@ func (tm *TransferMachine) DeliverAll() (int, error) {
 	return events, nil
 }
 
-// deliverAll delivers events until none is pending. The caller has set tm.delivering.
+// deliverAll delivers events until no event is pending. The caller has set tm.delivering.
 func (tm *TransferMachine) deliverAll() (events int) {
 	defer tm.stopDelivering()
 	for {

@@ -120,8 +120,8 @@ func (tm *TransferMachine) setState(s State, err error) {
 	tm.unlock()
 }
 
-// step does the pending work of the worker. If there is none, it waits for work. It returns false when the TM
-// has ended.
+// step does the pending work of the worker, or waits for work if nothing is pending. It returns false when
+// the TM has ended.
 func (tm *TransferMachine) step() bool {
 	busy := false
 	if !tm.synchronous {

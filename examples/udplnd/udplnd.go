@@ -173,7 +173,7 @@ func (i *ni) Close(ctx context.Context) (err error) {
 }
 
 // do runs task f. If another goroutine is running tasks, that goroutine runs f as well, later; otherwise do
-// runs f and all tasks that are passed to do in the meantime. So tasks run one after the other, a task never
+// runs f and all tasks that are passed to do while f runs. So tasks run one after the other, a task never
 // waits for another one, and no lock is held while the driver calls the node.
 func (i *ni) do(f func()) {
 	i.mu.Lock()

@@ -131,8 +131,8 @@ func (s *sleeper) sleep(until time.Time) (over bool, err error) {
 	return false, nil
 }
 
-// readSocket reads tokens from a socket into s.token. It returns false if there are none, so that the poller
-// waits.
+// readSocket reads tokens from a socket into s.token. If the socket is empty, it returns false, so that the
+// poller waits.
 func (s *sleeper) readSocket(fd uintptr) bool {
 	for {
 		n, _, e := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.token)), uintptr(len(s.token)), unix.MSG_DONTWAIT, 0, 0)

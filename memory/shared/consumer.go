@@ -102,7 +102,7 @@ func (c *Consumer) wait(until time.Time, bell bool) error {
 	return nil
 }
 
-// Wake ends the Wait that is in progress. If none is, the next Wait returns immediately.
+// Wake ends the Wait that is in progress. If no Wait is in progress, the next Wait returns immediately.
 func (c *Consumer) Wake() { c.bell.forceWake() }
 
 // ConsumerStats are the statistics of a consumer (transport 9.7).

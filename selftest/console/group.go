@@ -189,7 +189,7 @@ func (a *addition) note(s *session, made []NodeResult) {
 	}
 }
 
-// dropUnlessActive deletes the group again if none of its nodes is active. It returns the nodes that are in
+// dropUnlessActive deletes the group again if all of its nodes are inactive. It returns the nodes that are in
 // no other group. The caller must end the session on these nodes. The caller holds Console.mu.
 func (a *addition) dropUnlessActive(s *session) (gone []*member) {
 	g := a.group

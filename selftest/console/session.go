@@ -50,7 +50,7 @@ type session struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	slot   chan struct{}  // holds an element while a command that changes the session is running
-	work   sync.WaitGroup // commands, keep-alive rounds and runs with a time limit; none is added while ending is set
+	work   sync.WaitGroup // counts commands, keep-alive rounds and timed runs; does not grow while ending is set
 	ended  chan struct{}  // closed when the session has ended
 
 	ending   bool

@@ -85,8 +85,8 @@ func (q *Queue) moveTo(ring []transport.Completion) {
 func (q *Queue) slot(i uint) *transport.Completion { return &q.ring[i&uint(len(q.ring)-1)] }
 
 // Push appends a copy of c, the completion of an op, and wakes the waiting goroutine. The engine's credits
-// guarantee that there is room. If there is none, the Core is faulty: builds with the race detector panic,
-// and other builds grow the queue and count the completion in Overruns.
+// guarantee that the queue has room. A completion without room means that the Core is faulty: builds with the
+// race detector panic, and other builds grow the queue and count the completion in Overruns.
 func (q *Queue) Push(c *transport.Completion) {
 	q.mu.Lock()
 	if q.closed.Load() {
@@ -199,7 +199,7 @@ func (q *Queue) startTimer(until time.Time) <-chan time.Time {
 	return q.timer.C
 }
 
-// Wake ends the Wait that is in progress. If none is, the next Wait returns immediately.
+// Wake ends the Wait that is in progress. If no Wait is in progress, the next Wait returns immediately.
 func (q *Queue) Wake() { q.bell.forceWake() }
 
 // Close discards the queued completions and makes every Wait return. Completions that are pushed later are

@@ -39,8 +39,8 @@ func RandomPrograms(t *testing.T, h Harness) {
 // calm is twice the maximum time that a network needs until no operation is in progress any more.
 const calm = 100 * time.Millisecond
 
-// program is a random program. What the numbers in an action select depends on the state when the action is
-// performed.
+// program is a random program. The meaning of the numbers in an action depends on the state in which the
+// action is performed.
 type program struct {
 	Sizes   []int // sizes of the buffers without a pool, which belong to host 0 and host 1 in turn
 	Pools   [2]transport.PoolConfig

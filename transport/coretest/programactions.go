@@ -85,7 +85,7 @@ func (s *runner) doWith(m *tmModel, d action) {
 }
 
 // choose returns one of the known buffers for which suits returns true, selected by which. It returns nil if
-// there is none.
+// no buffer suits.
 func (s *runner) choose(which int, suits func(b *bufferModel) bool) *bufferModel {
 	var all []*bufferModel
 	for _, b := range s.buffers {

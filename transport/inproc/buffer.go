@@ -142,7 +142,7 @@ func (b *buffer) cancel(t *tm, sequence uint32) {
 	b.unlink(h)
 }
 
-// abort cancels the op in progress, if there is one.
+// abort cancels the buffer's op. It does nothing if no op is in progress.
 func (b *buffer) abort() {
 	b.mu.Lock()
 	h := b.markCanceled()

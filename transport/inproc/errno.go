@@ -51,8 +51,8 @@ var errnos = []struct {
 	{context.DeadlineExceeded, syscall.ETIMEDOUT},
 }
 
-// errnoOf returns the errno for an error: the one in errnos or, if there is none, the one for the driver's
-// status, or EIO.
+// errnoOf returns the errno for an error: the one in errnos. For an error without an entry there, it returns
+// the errno for the driver's status, or EIO.
 func errnoOf(err error) syscall.Errno {
 	for _, e := range errnos {
 		if errors.Is(err, e.err) {

@@ -97,8 +97,8 @@ func (d *domain) addArea(a *area) {
 	d.areas = slices.Insert(d.areas, i, a)
 }
 
-// removeArea removes the area with memory b from d.areas and returns it. It returns EINVAL if there is none,
-// and EBUSY if a registered buffer uses it.
+// removeArea removes the area with memory b from d.areas and returns it. It returns EINVAL if no area has
+// this memory, and EBUSY if a registered buffer uses the area.
 func (d *domain) removeArea(b []byte) (*area, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,8 +114,8 @@ func (d *domain) removeArea(b []byte) (*area, error) {
 	return a, nil
 }
 
-// search returns the index of the area that begins at address at, and whether there is one. If there is none,
-// it returns the index at which it would be inserted. mu is held.
+// search returns the index of the area that begins at address at, and true. If no area begins there, it
+// returns the index at which such an area would be inserted, and false. mu is held.
 func (d *domain) search(at uintptr) (int, bool) {
 	return slices.BinarySearchFunc(d.areas, at, func(a *area, at uintptr) int {
 		return cmp.Compare(address(a.bytes), at)

@@ -78,8 +78,8 @@ func (d *domain) addArea(a *area) {
 	d.areas = slices.Insert(d.areas, i, a)
 }
 
-// search returns the index of the area that begins at address at, and whether there is one. If there is none,
-// it returns the index at which it would be inserted. mu is held.
+// search returns the index of the area that begins at address at, and true. If no area begins there, it
+// returns the index at which such an area would be inserted, and false. mu is held.
 func (d *domain) search(at uintptr) (int, bool) {
 	return slices.BinarySearchFunc(d.areas, at, func(a *area, at uintptr) int {
 		return cmp.Compare(address(a.memory), at)

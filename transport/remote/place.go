@@ -46,7 +46,7 @@ func newExchange() *exchange {
 	return &exchange{restorePages: restorePrivate, ranges: make(map[extent]struct{})}
 }
 
-// acquirePlace returns the place of exactly b, and adds a user to it. If there is none, it exchanges the
+// acquirePlace returns the place of exactly b, and adds a user to it. If b has no place yet, it exchanges the
 // pages of b. It returns nil, possibly with a nil error, if they cannot be exchanged: partial pages, memory
 // of a file, overlap with another place, or too many ranges.
 func (s *store) acquirePlace(ctx context.Context, b []byte) (*place, error) {
@@ -72,7 +72,7 @@ func (s *store) acquirePlace(ctx context.Context, b []byte) (*place, error) {
 	return p, nil
 }
 
-// findPlace returns the place of exactly b, and adds a user to it. It returns nil if there is none.
+// findPlace returns the place of exactly b, and adds a user to it. It returns nil if b has no place.
 // exchange.mu is held.
 func (s *store) findPlace(b []byte) *place {
 	p := s.places[extentOf(b)]

@@ -139,14 +139,14 @@ func (a *area) alloc(n, pages int) (b []byte, used int) {
 	return nil, 0
 }
 
-// find returns the index of the piece that begins at offset at, and whether there is one. If there is none,
-// it returns the index at which it would be inserted.
+// find returns the index of the piece that begins at offset at, and true. If no piece begins there, it
+// returns the index at which such a piece would be inserted, and false.
 func (a *area) find(at int) (int, bool) {
 	return slices.BinarySearchFunc(a.pieces, at, func(p *piece, at int) int { return p.offset - at })
 }
 
-// search returns the index of the area that begins at address at or, if there is none, the index at which it
-// would be inserted. mu is held.
+// search returns the index of the area that begins at address at. If no area begins there, it returns the
+// index at which such an area would be inserted. mu is held.
 func (s *store) search(at uintptr) int {
 	i, _ := slices.BinarySearchFunc(s.areas, at, func(a *area, at uintptr) int {
 		switch {

@@ -184,8 +184,8 @@ func (t *tm) Grow(n int) error {
 	return nil
 }
 
-// ended reports whether the TM has ended: no op can be in progress any more, whatever the state of its
-// buffers.
+// ended reports whether the TM has ended, so that no op can be in progress any more, even if the state of a
+// buffer still says so.
 func (t *tm) ended() bool { return t.lost.Load() || t.drained.Load() }
 
 // markLost makes the TM report that lnetd is gone, after the completions that are in the ring.

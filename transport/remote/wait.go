@@ -72,7 +72,7 @@ func (t *tm) waitWithoutRing(until time.Time) {
 	}
 }
 
-// Wake ends the Wait that is in progress. If none is, the next Wait returns immediately.
+// Wake ends the Wait that is in progress. If no Wait is in progress, the next Wait returns immediately.
 func (t *tm) Wake() {
 	t.woken.Store(true)
 	select {

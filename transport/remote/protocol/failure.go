@@ -44,7 +44,7 @@ func (h Header) Failure(body []byte) error {
 }
 
 // AppendFailure appends a reply to b that states that the request has failed with err. The status of the
-// reply is the errno in err, or EIO if there is none. The text of the reply is that of err.
+// reply is the errno in err, or EIO if err contains no errno. The text of the reply is that of err.
 func AppendFailure(b []byte, request Header, err error) []byte {
 	request.Status = errnoOf(err)
 	// The record cannot be too long, because the text is truncated. So the error is always nil.

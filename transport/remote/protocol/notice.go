@@ -63,7 +63,7 @@ func GoingDown(seconds int, text string) Notice {
 }
 
 // CutOff returns a notice that lnetd is about to close the connection because of err. The notice contains the
-// errno in err, or EIO if there is none, and the text of err.
+// errno in err, or EIO if err contains no errno, and the text of err.
 func CutOff(err error) Notice {
 	errno := errnoOf(err)
 	return Notice{Kind: NoticeCutOff, Value: -int32(errno), Text: errnoText(err, errno)}

@@ -72,7 +72,7 @@ func (o Opcode) RequestFDs() int {
 
 // ReplyFDs returns the number of file descriptors that accompany a successful reply. For TM_START there are
 // three, in this order: the memfd of the rings, the eventfd that wakes lnetd, and the socket that wakes the
-// client. Other replies have none. A failure never has any.
+// client. Other replies, and failures of all requests, are sent without file descriptors.
 func (o Opcode) ReplyFDs() int {
 	if o == OpTMStart {
 		return 3
