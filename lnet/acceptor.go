@@ -6,8 +6,8 @@ import (
 )
 
 // Layout of an acceptor request (lnet-wire 5.1, 5.2), the first bytes on every TCP
-// connection. The magic, the version and a nid4 are in the sender's byte order. A 20-byte
-// NID is never byte-swapped.
+// connection. The magic, the version and a nid4 are numbers in the sender's byte order. A
+// 20-byte NID is a byte string, and does not depend on the byte order.
 //
 //	version 1                          version 2
 //	 0     4        8         16        0     4        8               28
@@ -23,21 +23,22 @@ const (
 	MaxAcceptorRequestSize = acceptorSize2
 )
 
-// AcceptorRequest names the NID that the initiator of a connection wants to reach. An
-// acceptor does not reply to a valid request; the driver's handshake follows.
+// AcceptorRequest is the message with which a node that opens a TCP connection says which
+// NID it wants to reach. An acceptor does not reply to a valid request; the driver's
+// handshake follows.
 type AcceptorRequest struct {
 	// Version is 1 for a NID with a 4-byte address and 2 for one with a 16-byte address. If
 	// it is 0, Append chooses the version.
 	Version uint32
-	// NID is the address of the acceptor's node that the connection is for.
+	// NID is the NID, of the node with the acceptor, that the connection is for.
 	NID NID
 }
 
 // AcceptorError reports why an acceptor rejects a request.
 type AcceptorError struct {
-	// Answer reports whether the acceptor must send AppendAcceptorRefusal before it closes
-	// the connection. If it is false, the connection is closed without a reply (lnet-wire
-	// 5.4).
+	// Answer reports whether the acceptor must send the bytes of AppendAcceptorRefusal before
+	// it closes the connection. If Answer is false, it must close the connection without a
+	// reply (lnet-wire 5.4).
 	Answer bool
 	// Err is a *MagicError, ErrProtocolQuery, a *VersionError or a *FieldError.
 	Err error
@@ -48,8 +49,8 @@ func (e *AcceptorError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *AcceptorError) Unwrap() error { return e.Err }
 
-// ErrProtocolQuery is the error for a peer that asks which protocols are spoken instead of
-// sending a request.
+// ErrProtocolQuery means that the peer has sent no request but a query that asks which
+// protocols the acceptor supports.
 var ErrProtocolQuery = errors.New("acceptor request: the peer sent a protocol query instead of a request")
 
 // Append appends the request in the given byte order. It uses version 2 if r.NID does not
@@ -84,10 +85,10 @@ func AcceptorRequestSize(version uint32) int {
 	return 0
 }
 
-// AcceptorRequestNeed returns the number of bytes that the request beginning with b needs,
-// as far as b determines it: 4 for the magic, then 8 to include the version, then the whole
-// size. The request is complete if the result is at most len(b). Bytes after the request
-// are ignored. Any error is an *AcceptorError.
+// AcceptorRequestNeed returns how many bytes of a request must be read, if b is the
+// beginning of the request: 4 to include the magic, then 8 to include the version, then
+// the size of the whole request. The request is complete if the result is at most len(b).
+// Bytes after the request are ignored. Any error is an *AcceptorError.
 func AcceptorRequestNeed(b []byte) (int, error) {
 	if len(b) < 4 {
 		return 4, nil
@@ -107,7 +108,8 @@ func AcceptorRequestNeed(b []byte) (int, error) {
 	return size, nil
 }
 
-// acceptorOrder determines the sender's byte order from the magic.
+// acceptorOrder determines the sender's byte order from the magic at the start of b. The
+// error is an *AcceptorError if the magic is not that of a request.
 func acceptorOrder(b []byte) (binary.ByteOrder, error) {
 	if order, ok := MagicOrder(b, MagicAcceptor); ok {
 		return order, nil
@@ -140,7 +142,8 @@ func DecodeAcceptorRequest(b []byte) (r AcceptorRequest, order binary.ByteOrder,
 	return r, order, nil
 }
 
-// decodeRequestedNID decodes acr_nid. The length of b determines its format.
+// decodeRequestedNID decodes acr_nid. The length of b determines whether it is a nid4 or a
+// 20-byte NID.
 func decodeRequestedNID(b []byte, order binary.ByteOrder) (NID, error) {
 	if len(b) == LargeNIDSize {
 		n, ok := getLarge((*[LargeNIDSize]byte)(b))

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// Bracket shorthand: one text stands for many. A group in brackets stands for each item of
-// the group in turn, and several groups multiply (lnetctl 12.2, lnet-wire 3.8). For
-// example, "10.0.[1,2].[5-6]" is 10.0.1.5, 10.0.1.6, 10.0.2.5 and 10.0.2.6. The results are
-// counted before the first is generated, and generated one at a time. Each is limited to
-// maxExpanded bytes.
+// Bracket shorthand: a text with groups in brackets stands for several texts, one for each
+// combination of items of the groups (lnetctl 12.2, lnet-wire 3.8). For example,
+// "10.0.[1,2].[5-6]" stands for 10.0.1.5, 10.0.1.6, 10.0.2.5 and 10.0.2.6. The results are
+// counted before the first one is generated. Each is limited to maxExpanded bytes.
 
 var (
-	// ErrTooMany is returned if a shorthand expands to more texts than the limit.
+	// ErrTooMany means that a bracket shorthand stands for more texts than the limit.
 	ErrTooMany = errors.New("specifies more NIDs than allowed")
 
 	errBracketSet   = errors.New("incomplete bracket set")
@@ -25,21 +24,22 @@ var (
 	errLongText     = fmt.Errorf("longer than %d bytes", maxExpanded)
 )
 
-// maxExpanded is the maximum length of one expanded text, in bytes. It is a few times what
-// the longest NID needs. Without it, each of many results could be as long as the whole
-// shorthand.
+// maxExpanded is the maximum length of one expanded text, in bytes. It is a few times the
+// length of the longest NID. Without this limit, the expansion of a long shorthand with
+// many results could need any amount of memory.
 const maxExpanded = 256
 
 // alternatives are the texts that can stand at one place of a shorthand.
 type alternatives []string
 
-// groupParser parses the text between two brackets. before is the text that precedes the
-// group. It returns at most limit alternatives.
+// groupParser parses the text between two brackets and returns the alternatives that the
+// group stands for. before is the text before the group. If there are more than limit
+// alternatives, it returns ErrTooMany.
 type groupParser func(before, group string, limit int) (alternatives, error)
 
-// expandBrackets calls yield with each text that s expands to. The last group varies
-// fastest. It returns the first error of yield. It returns ErrTooMany, without calling
-// yield, if s expands to more than limit texts.
+// expandBrackets calls yield with each text for which s stands. The last group varies
+// fastest. If yield returns an error, expandBrackets stops and returns it. If s stands for
+// more than limit texts, expandBrackets returns ErrTooMany without calling yield.
 func expandBrackets(s string, limit int, parse groupParser, yield func(string) error) error {
 	places, count, err := splitGroups(s, limit, parse)
 	if err != nil {
@@ -62,8 +62,9 @@ func expandBrackets(s string, limit int, parse groupParser, yield func(string) e
 	return nil
 }
 
-// splitGroups splits s into its groups and the texts between them, each of which has one
-// alternative. count is the number of texts that s expands to.
+// splitGroups splits s into its groups and the texts between them. places has the
+// alternatives of each part; a text between groups has one. count is the number of texts
+// for which s stands.
 func splitGroups(s string, limit int, parse groupParser) (places []alternatives, count int, err error) {
 	count = 1
 	longest := 0 // length of the longest expansion so far
@@ -90,7 +91,8 @@ func splitGroups(s string, limit int, parse groupParser) (places []alternatives,
 			return nil, 0, errBracketOrder
 		}
 		before := s[:len(s)-len(group)-1]
-		// limit/count is what the preceding groups leave for this one.
+		// With count combinations of the preceding groups, this group may have limit/count
+		// alternatives.
 		a, err := parse(before, group[:end], limit/count)
 		if err != nil {
 			return nil, 0, err
@@ -112,11 +114,11 @@ func (a alternatives) longest() int {
 	return n
 }
 
-// progression is a range "lo-hi/stride" or "lo-hi" in a group.
+// progression is a range of numbers in a group, "lo-hi/stride" or "lo-hi".
 type progression struct{ lo, hi, stride uint32 }
 
-// format returns the numbers of p, formatted in the given base. It returns ErrTooMany if
-// there are more than limit.
+// format returns the numbers of p as texts in the given base. It returns ErrTooMany if
+// there are more than limit numbers.
 func (p progression) format(base, limit int) (alternatives, error) {
 	n := uint64(p.hi-p.lo)/uint64(p.stride) + 1
 	if n > uint64(max(limit, 0)) {

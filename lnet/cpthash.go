@@ -7,10 +7,10 @@ const (
 	goldenRatio64 = 0x61C8864680B583EB
 )
 
-// CPT returns the index, 0 to candidates-1, of the CPU partition that handles messages of
-// n, if candidates of the total partitions of the machine are available (lnet-wire 2.8).
-// The hash is that of a 2.17 kernel, as "lnetctl cpt-of-nid" shows it; other nodes do not
-// depend on it.
+// CPT returns which CPU partition handles messages of n, as an index from 0 to
+// candidates-1 (lnet-wire 2.8). candidates is the number of partitions that may be chosen,
+// and total the number of partitions of the machine. The hash is that of a 2.17 kernel, as
+// "lnetctl cpt-of-nid" shows it. Other nodes do not depend on it.
 func (n NID) CPT(candidates, total int) int {
 	if candidates <= 1 {
 		return 0

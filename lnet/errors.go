@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// FieldError reports that a field that was read, or is about to be written, has an invalid
-// value. It prints as
+// FieldError reports that a field has an invalid value. The field was read, or is about to
+// be written. The error prints as
 //
 //	header: payload_length 2000000: more than 1048576 bytes
 type FieldError struct {
-	// The structure that the field belongs to, such as "header" or "NID".
+	// What is the structure that the field belongs to, such as "header" or "NID".
 	What string
 	// Field is the field's name as lnet-wire spells it. It is empty if What is itself a
 	// single field.
@@ -23,8 +23,8 @@ type FieldError struct {
 	Err error
 }
 
-// Error joins the parts that are set. A long string value is shortened, because it may come
-// from the network.
+// Error returns the parts of e that are set. A long string value is shortened, because it
+// may come from the network.
 func (e *FieldError) Error() string {
 	s := e.What
 	switch value := formatValue(e.Value); {
@@ -63,10 +63,10 @@ func formatValue(v any) string {
 // TruncatedError reports that a buffer is shorter than the structure it holds. It matches
 // io.ErrUnexpectedEOF.
 type TruncatedError struct {
-	// The structure that was being read, such as "header" or "ping info".
+	// What is the structure that was being read, such as "header" or "ping info".
 	What string
-	// Need is the number of bytes required, as far as the bytes so far determine it. With
-	// that many, a decoder may still ask for more.
+	// Need is the number of bytes required, as far as the available bytes show it. When that
+	// many bytes are available, the decoder may require more.
 	Need int
 	// Have is the number of bytes in the buffer.
 	Have int
@@ -79,7 +79,7 @@ func (e *TruncatedError) Error() string {
 // Unwrap returns io.ErrUnexpectedEOF.
 func (e *TruncatedError) Unwrap() error { return io.ErrUnexpectedEOF }
 
-// IsShort reports whether err means that more bytes are needed.
+// IsShort reports whether err means that a buffer was too short to decode its content.
 func IsShort(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }
 
 // MagicError reports an unknown magic number.

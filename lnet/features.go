@@ -10,9 +10,9 @@ import (
 type Features uint32
 
 const (
-	// FeatBase has not been set by any sender since 2.10.
+	// FeatBase is obsolete. No sender has set it since 2.10.
 	FeatBase Features = 0x01
-	// FeatNIStatus means that entries carry a status. It is mandatory.
+	// FeatNIStatus means that entries have a status. Ping info without it is invalid.
 	FeatNIStatus Features = 0x02
 	// FeatRoutingDisabled means that the sender is not a router.
 	FeatRoutingDisabled Features = 0x04
@@ -21,9 +21,10 @@ const (
 	FeatMultiRail Features = 0x08
 	// FeatDiscovery means that the sender discovers its peers.
 	FeatDiscovery Features = 0x10
-	// FeatLargeAddr means that large entries follow the small ones.
+	// FeatLargeAddr means that entries with 16-byte addresses follow those with 4-byte
+	// addresses.
 	FeatLargeAddr Features = 0x20
-	// FeatPrimaryLarge means that the first large entry is the primary NID.
+	// FeatPrimaryLarge means that the primary NID is the first one with a 16-byte address.
 	FeatPrimaryLarge Features = 0x40
 	// FeatMetadata means that metadata of drivers follows.
 	FeatMetadata Features = 0x80
@@ -57,7 +58,7 @@ func (f Features) String() string {
 type NIStatus uint32
 
 const (
-	// StatusInvalid means that the status is unknown.
+	// StatusInvalid means that the sender does not know the status.
 	StatusInvalid NIStatus = 0
 	// StatusUp means that the interface works.
 	StatusUp NIStatus = 0x15aac0de

@@ -10,9 +10,10 @@ import "fmt"
 //	+--------------------------------+--------------------------------+
 const HandleSize = 16
 
-// Handle identifies a memory descriptor of the node that created it (lnet-wire 4.5). Other
-// nodes treat it as 16 opaque bytes and send them back unchanged. Both words are encoded as
-// little-endian numbers, so handles of big-endian nodes survive too.
+// Handle identifies a memory descriptor of the node that created it (lnet-wire 4.5). For
+// other nodes it is 16 opaque bytes, which they send back unchanged. Both words are
+// encoded as little-endian numbers; the handle of a big-endian node therefore has the same
+// bytes when it is sent back.
 type Handle struct {
 	// Interface distinguishes incarnations of the node that owns the descriptor.
 	Interface uint64
@@ -20,7 +21,8 @@ type Handle struct {
 	Object uint64
 }
 
-// NoHandle in a PUT means that the sender wants no ACK.
+// NoHandle is the handle that identifies no descriptor. In a PUT it means that the sender
+// requests no ACK.
 var NoHandle = Handle{Interface: ^uint64(0), Object: ^uint64(0)}
 
 // IsNone reports whether h is NoHandle.

@@ -91,35 +91,35 @@ func ParseMsgType(s string) (MsgType, error) {
 
 var errMsgType = errors.New("not put, ack, get or reply")
 
-// Header is the header of a message of any type. Fields that the type does not use are zero
-// and are not encoded. The connection determines which of the two layouts is used
+// Header is the header of a message of any type. Fields that the type does not use are
+// zero and are not encoded. Which of the two layouts is used depends on the connection
 // (lnet-wire 4.9).
 type Header struct {
-	// Dest is the final destination, even if the message travels through a router. Src is
-	// the node that created the message.
+	// Dest is the final destination, even if the message is sent through a router. Src is the
+	// node that created the message.
 	Dest, Src NID
-	// DestPID and SrcPID are PIDLustre.
+	// DestPID and SrcPID are normally PIDLustre.
 	DestPID, SrcPID PID
 	// Type is the message type. It determines which of the fields below are valid.
 	Type MsgType
 	// PayloadLength is the number of bytes after the header.
 	PayloadLength uint32
-	// Handle identifies the sender's descriptor in a PUT (NoHandle if it wants no ACK) and
-	// in a GET. An ACK or REPLY returns it.
+	// Handle identifies the sender's descriptor in a PUT or GET. In a PUT it is NoHandle if
+	// the sender requests no ACK. An ACK or REPLY contains the handle of its PUT or GET.
 	Handle Handle
-	// MatchBits of a PUT or GET select a match entry. An ACK repeats those of its PUT.
+	// MatchBits select a match entry for a PUT or GET. An ACK contains those of its PUT.
 	MatchBits uint64
-	// HdrData of a PUT is delivered in the target's event.
+	// HdrData of a PUT is passed to the target in its event.
 	HdrData uint64
-	// Portal of a PUT or GET, 0 to Portals-1.
+	// Portal is the target's portal in a PUT or GET, 0 to Portals-1.
 	Portal uint32
-	// Offset into the target's descriptor, if that is remotely managed, in bytes: the PUT's
-	// offset or the GET's src_offset.
+	// Offset is the offset in the target's descriptor in bytes, if that has ManageRemote: the
+	// PUT's offset or the GET's src_offset.
 	Offset uint32
-	// Length is the number of bytes accepted from a PUT (mlength of an ACK), or the room
-	// for the reply (sink_length of a GET).
+	// Length is, in an ACK, the number of bytes that were accepted from the PUT (mlength). In
+	// a GET it is the size of the memory for the REPLY (sink_length).
 	Length uint32
-	// Incarnation of the sender, in a HELLO.
+	// Incarnation is that of the sender, in a HELLO.
 	Incarnation uint64
 	// ConnType is the connection type, in a HELLO.
 	ConnType uint32
@@ -131,8 +131,8 @@ var (
 	errNotMessage = errors.New("not ACK, PUT, GET or REPLY")
 )
 
-// AppendNID4 appends the 72 bytes of the header with 4-byte addresses. If a NID is large,
-// it returns b unchanged and a *FieldError.
+// AppendNID4 appends the 72 bytes of the header with 4-byte addresses. If Dest or Src is a
+// large NID, it returns b unchanged and a *FieldError.
 func (h *Header) AppendNID4(b []byte) ([]byte, error) {
 	if h.Dest.IsLarge() {
 		return b, h.fieldError("dest_nid", h.Dest, errLarge)
@@ -225,8 +225,8 @@ func (h *Header) DecodeNID4(b []byte) error {
 	return nil
 }
 
-// DecodeNID16 is like DecodeNID4 for a header with room for 16-byte addresses. It returns a
-// *FieldError for a NID that DecodeLarge rejects.
+// DecodeNID16 is like DecodeNID4, but for a header with room for 16-byte addresses. It
+// returns a *FieldError if it contains a NID that DecodeLarge rejects.
 func (h *Header) DecodeNID16(b []byte) error {
 	if len(b) < HeaderNID16Size {
 		return &TruncatedError{What: "header", Need: HeaderNID16Size, Have: len(b)}
@@ -289,9 +289,10 @@ func getHandle(b *[HandleSize]byte) Handle {
 	}
 }
 
-// Validate checks the message type, and the payload length for that type (lnet-wire 4.7,
-// rows 1 to 3). A receiver calls it before it looks at addresses. A *FieldError is a
-// protocol error: the receiver must close the connection.
+// Validate checks the message type, and whether the payload length is valid for it
+// (lnet-wire 4.7, rows 1 to 3). A receiver must call it before it uses the addresses. If
+// it returns a *FieldError, the peer has violated the protocol, and the receiver must
+// close the connection.
 func (h *Header) Validate() error {
 	switch h.Type {
 	case MsgAck, MsgGet:
@@ -308,7 +309,8 @@ func (h *Header) Validate() error {
 	return nil
 }
 
-// fieldError is a separate function so that its callers stay small.
+// fieldError returns a *FieldError for a field of the header. It is a separate function so
+// that its callers remain small enough to be fast.
 func (h *Header) fieldError(field string, value any, err error) error {
 	return &FieldError{What: "header", Field: field, Value: value, Err: err}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// IP2Nets is the "ip2nets" string. It assigns nets to nodes by their addresses, so that one
-// text can serve a whole site (lnet-wire 3.7, lnetctl 13.3).
+// IP2Nets is the "ip2nets" string. It assigns nets to nodes by their addresses, so that
+// one text can serve a whole site (lnet-wire 3.7, lnetctl 13.3).
 //
 //	ip2nets   = entry { ";" entry }           or one entry per line; # comments
 //	entry     = netspec { "," netspec } { blank ippattern }
@@ -19,12 +19,13 @@ import (
 //
 //	tcp1(eth3) 10.20.30.[2-8/2]; tcp *.*.*.*
 //
-// netspec is that of Networks, without blanks, and numrange is that of RangeExpr.
+// netspec is defined at Networks, but must not contain blanks. numrange is defined at
+// RangeExpr.
 type IP2Nets []IP2NetsRule
 
 // IP2NetsRule is one entry of an IP2Nets.
 type IP2NetsRule struct {
-	// Nets are the nets of a node that has a matching address.
+	// Nets are the nets that a node with a matching address is on.
 	Nets Networks
 	// Patterns match IPv4 addresses. A rule without patterns never matches.
 	Patterns []IPPattern
@@ -34,15 +35,15 @@ type IP2NetsRule struct {
 type IPPattern [4]RangeExpr
 
 var (
-	// ErrNoMatch is returned if no rule of an IP2Nets matches this node.
+	// ErrNoMatch means that no rule of an IP2Nets matches the addresses of this node.
 	ErrNoMatch = errors.New("ip2nets: no rule matches a local address")
 
 	errDuplicateNet = errors.New("net occurs twice in a rule")
 	errOctets       = errors.New("address is not four ranges joined by dots")
 )
 
-// ParseIP2Nets parses an "ip2nets" string. A text without entries is valid, but matches
-// nothing.
+// ParseIP2Nets parses an "ip2nets" string. A string without entries is valid, but matches
+// no node.
 func ParseIP2Nets(s string) (IP2Nets, error) {
 	var rules IP2Nets
 	for entry := range moduleEntries(s) {
@@ -55,8 +56,8 @@ func ParseIP2Nets(s string) (IP2Nets, error) {
 	return rules, nil
 }
 
-// moduleEntries returns the entries of a module parameter that holds several. They are
-// separated by semicolons or line ends. Comments and blank entries are skipped.
+// moduleEntries returns the entries of a module parameter. They are separated by
+// semicolons or line ends. Comments and blank entries are skipped.
 func moduleEntries(s string) iter.Seq[string] {
 	isEnd := func(r rune) bool { return r == ';' || r == '\n' || r == '\r' }
 	return func(yield func(string) bool) {
@@ -124,8 +125,8 @@ func parseIPPattern(s string) (p IPPattern, err error) {
 	return p, nil
 }
 
-// Match reports whether a is in the set. An IPv4-mapped IPv6 address counts as the IPv4
-// address. No other IPv6 address matches.
+// Match reports whether the address a is in the set. An IPv4-mapped IPv6 address is
+// treated as the IPv4 address. Other IPv6 addresses never match.
 func (p *IPPattern) Match(a netip.Addr) bool {
 	a = a.Unmap()
 	if !a.Is4() {
@@ -156,7 +157,7 @@ func (p *IPPattern) String() string {
 	return string(b)
 }
 
-// Match reports whether any of the addresses matches any pattern of the rule.
+// Match reports whether one of the addresses matches one of the rule's patterns.
 func (r *IP2NetsRule) Match(local []netip.Addr) bool {
 	for i := range r.Patterns {
 		if slices.ContainsFunc(local, r.Patterns[i].Match) {
@@ -175,9 +176,10 @@ func (r *IP2NetsRule) String() string {
 	return text
 }
 
-// Match returns the nets of all rules that match local, in order. local holds the addresses
-// of the node's interfaces that are up, without loopback. The error is ErrNoMatch if no
-// rule matches, or a *FieldError if the rules together put one interface on a net twice.
+// Match returns the nets of all rules that match local, in the order of the rules. local
+// must hold the addresses of the node's interfaces that are up, without loopback. The
+// error is ErrNoMatch if no rule matches, or a *FieldError if a net would have the same
+// interface twice.
 func (n IP2Nets) Match(local []netip.Addr) (Networks, error) {
 	var nets Networks
 	matched := false

@@ -6,7 +6,7 @@ const (
 	MTU = 1 << 20
 	// MaxFragments is the maximum number of segments in the memory of one descriptor.
 	MaxFragments = 256
-	// Portals is the number of portals of a node: 0 to Portals-1.
+	// Portals is the number of portals of a node. They are numbered 0 to Portals-1.
 	Portals = 64
 	// ReservedPortal is LNet's own portal, for pings and pushes.
 	ReservedPortal = 0

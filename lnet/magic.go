@@ -2,14 +2,14 @@ package lnet
 
 import "encoding/binary"
 
-// Magic numbers: the first four bytes of everything that nodes send other than LNet headers
-// (lnet-wire 6). All except MagicTCP are written in the sender's byte order, so that the
-// receiver can determine that order.
+// Magic numbers. Everything that nodes send begins with one, except messages with an LNet
+// header (lnet-wire 6). All but MagicTCP are written in the sender's byte order, so that
+// the receiver can determine that order.
 const (
 	// MagicAcceptor starts an AcceptorRequest.
 	MagicAcceptor = 0xacce7100
-	// MagicProto ("Eric") starts a socklnd HELLO of version 2 or later. Sent to an
-	// acceptor, it asks which protocols are spoken.
+	// MagicProto ("Eric") starts a socklnd HELLO of version 2 or later. If it is sent to an
+	// acceptor, it asks which protocols the acceptor supports.
 	MagicProto = 0x45726963
 	// MagicTCP starts a socklnd HELLO of version 1, which is always little-endian.
 	MagicTCP = 0xeebc0ded
@@ -25,8 +25,8 @@ const (
 	MagicEFA = 0x2be092be
 )
 
-// MagicOrder returns the byte order in which b starts with magic. It returns false if b
-// starts with something else or is shorter than four bytes.
+// MagicOrder returns the byte order in which the first four bytes of b are magic. It
+// returns false if b starts with another number or is shorter than four bytes.
 func MagicOrder(b []byte, magic uint32) (binary.ByteOrder, bool) {
 	if len(b) < 4 {
 		return nil, false

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// NetType is the kind of a net. It determines the driver, and so the format of addresses
+// NetType is the type of a net. It determines the driver and the form of addresses
 // (lnet-wire 2.5).
 type NetType uint8
 
-// Net types. The missing numbers belonged to drivers that are in no release since 2.10. A
-// driver outside this list may use any other number from 1 to 254. Such a type has no name,
-// and its addresses are numbers.
+// Net types. The missing numbers belonged to drivers that are in no release since 2.10.
+// Drivers that are not in this list may use any other number from 1 to 254. Their types
+// have no name, and addresses on their nets are numbers.
 const (
 	TypeTCP   NetType = 2
 	TypeO2IB  NetType = 5
@@ -21,16 +21,16 @@ const (
 	TypeGIP   NetType = 14
 	TypePTLF  NetType = 15
 	TypeKFI   NetType = 16
-	TypeTOFU  NetType = 17 // reserved, has no text name
+	TypeTOFU  NetType = 17 // reserved; has no name
 	TypeEFA   NetType = 18
 	TypeBXI3F NetType = 19
 
-	// typeAny is the type of a wildcard NID. The other bytes of such a NID are ignored.
+	// typeAny is the type in a wildcard NID. The other bytes of such a NID have no meaning.
 	typeAny NetType = 0xff
 )
 
-// netNames is in lookup order: the first name that is a prefix of the text determines the
-// type (lnet-wire 2.5, 3.1).
+// netNames are the names of net types in the order in which they are compared with a text:
+// the first name that is a prefix of the text determines the type (lnet-wire 2.5, 3.1).
 var netNames = [...]struct {
 	name string
 	typ  NetType
@@ -64,8 +64,8 @@ func (t NetType) String() string {
 	return "?" + strconv.Itoa(int(t)) + "?"
 }
 
-// IPAddressed reports whether nets of this type have IP addresses. Otherwise their
-// addresses are numbers.
+// IPAddressed reports whether addresses on nets of this type are IP addresses. If not,
+// they are numbers.
 func (t NetType) IPAddressed() bool {
 	return t == TypeTCP || t == TypeO2IB || t == TypeEFA || t == TypeGIP
 }
@@ -78,7 +78,7 @@ func (t NetType) ipv6() bool { return t.IPAddressed() && t != TypeGIP }
 type Net uint32
 
 const (
-	// NetAny is the wildcard.
+	// NetAny is the wildcard, which stands for every net.
 	NetAny Net = 0xffffffff
 	// LoNet is the net of the loopback NID.
 	LoNet = Net(TypeLO) << 16
@@ -96,8 +96,8 @@ func (n Net) Type() NetType { return NetType(n >> 16) }
 // Number returns the net's number, which distinguishes nets of one type.
 func (n Net) Number() uint16 { return uint16(n) }
 
-// String returns the net's name as ParseNet reads it, such as "tcp" or "o2ib7". A net whose
-// type has no name prints as "<17:3>" (lnet-wire 3.1).
+// String returns the net's name in the form that ParseNet accepts, such as "tcp" or
+// "o2ib7". If the type has no name, the result looks like "<17:3>" (lnet-wire 3.1).
 func (n Net) String() string {
 	b, _ := n.AppendText(nil)
 	return string(b)
@@ -151,8 +151,9 @@ func ParseNet(s string) (Net, error) {
 	return n, nil
 }
 
-// parseNet is ParseNet with parse for the number. The second argument of parse is the
-// largest number allowed. Numbers in a NID list have other bases.
+// parseNet is like ParseNet, but parses the number of the net with parse, whose second
+// argument is the largest number allowed. In a NID list, numbers may be octal or
+// hexadecimal.
 func parseNet(s string, parse func(string, uint32) (uint32, bool)) (Net, error) {
 	if strings.HasPrefix(s, "<") {
 		return parseNamelessNet(s)

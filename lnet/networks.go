@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Networks is the "networks" string: the nets that a node is on, and their interfaces
+// Networks is the "networks" string: the nets that a node is on, with their interfaces
 // (lnet-wire 3.6, lnetctl 13.1).
 //
 //	networks = netspec { "," netspec }
@@ -17,17 +17,18 @@ import (
 //
 //	tcp0(eth0),o2ib0(ib0[0-3])[1]
 //
-// If a net occurs several times, its interfaces are combined. "lo" is accepted and ignored,
-// because every node has it.
+// If a net occurs several times, its interfaces are combined. The net "lo" is accepted and
+// ignored, because every node has it. rexpr is defined at RangeExpr.
 type Networks []NetSpec
 
-// NetSpec is one net of a Networks.
+// NetSpec is one element of a Networks: a net with its interfaces.
 type NetSpec struct {
 	Net Net
-	// Interfaces become one NI of the net each. If the list is empty, the driver uses the
-	// first suitable interface.
+	// Interfaces are the interfaces for which the node has NIs on the net, one NI each. If
+	// the list is empty, the driver uses the first suitable interface.
 	Interfaces []InterfaceSpec
-	// CPTs are the CPU partitions for interfaces without their own list; nil means all.
+	// CPTs are the CPU partitions for interfaces that have no list themselves. Nil means all
+	// partitions.
 	CPTs RangeExpr
 }
 
@@ -35,12 +36,12 @@ type NetSpec struct {
 type InterfaceSpec struct {
 	// Name is the name of the interface or of an alias, such as "eth0" or "eth0:1".
 	Name string
-	// CPTs are the CPU partitions of the NI; nil means those of the net.
+	// CPTs are the CPU partitions of the NI. Nil means those of the NetSpec.
 	CPTs RangeExpr
 }
 
-// maxModuleString is the longest text that the parser of module parameters accepts, in
-// bytes.
+// maxModuleString is the maximum length of a module parameter, or of one of its entries,
+// in bytes.
 const maxModuleString = 4096
 
 var (
@@ -51,7 +52,7 @@ var (
 	errDuplicateInterface = errors.New("listed twice on this net")
 )
 
-// ParseNetworks parses a "networks" string. A trailing comma is allowed.
+// ParseNetworks parses a "networks" string. It allows a comma at the end.
 func ParseNetworks(s string) (Networks, error) {
 	n, err := parseNetworks(s)
 	if err != nil {
@@ -84,7 +85,7 @@ func parseNetworks(s string) (Networks, error) {
 	return n, n.check()
 }
 
-// check returns a *FieldError if an interface is on a net twice.
+// check returns a *FieldError if a net has the same interface twice.
 func (n Networks) check() error {
 	type interfaceOnNet struct {
 		net  Net
@@ -103,8 +104,9 @@ func (n Networks) check() error {
 	return nil
 }
 
-// splitOutside splits s at each sep that is outside parentheses and brackets. These must be
-// balanced, and may nest only as in "(...[...]...)".
+// splitOutside splits s at each sep that is outside of parentheses and brackets.
+// Parentheses and brackets must be balanced. The only nesting allowed is brackets within
+// parentheses.
 func splitOutside(s string, sep byte) ([]string, error) {
 	var parts []string
 	start, paren, bracket := 0, false, false
@@ -131,7 +133,7 @@ func splitOutside(s string, sep byte) ([]string, error) {
 	return append(parts, s[start:]), nil
 }
 
-// parseNetSpec parses one netspec. Its brackets are balanced.
+// parseNetSpec parses one netspec. The brackets in s must be balanced.
 func parseNetSpec(s string) (NetSpec, error) {
 	name, rest := cutBracket(s, "([")
 	if name == "" && rest == "" {
@@ -182,8 +184,8 @@ func parseInterfaces(list string) ([]InterfaceSpec, error) {
 	return specs, nil
 }
 
-// parseCPTs parses "[...]" or an empty text. It does not check the numbers against the CPTs
-// that exist; RangeExpr.Below does.
+// parseCPTs parses "[...]" or an empty text. It does not check whether the partitions
+// exist; RangeExpr.Below does.
 func parseCPTs(s string) (RangeExpr, error) {
 	if s == "" {
 		return nil, nil
@@ -198,9 +200,9 @@ func parseCPTs(s string) (RangeExpr, error) {
 	return parseRanges(list, ^uint32(0))
 }
 
-// CPTsOf returns the CPU partitions of interface i: its own list if that is set, otherwise
-// the list of the net. If i is not the index of an interface, it returns the list of the
-// net.
+// CPTsOf returns the CPU partitions of the interface with index i: its own list if it has
+// one, otherwise the list of the net. If no interface has this index, it returns the list
+// of the net.
 func (s *NetSpec) CPTsOf(i int) RangeExpr {
 	if i >= 0 && i < len(s.Interfaces) && s.Interfaces[i].CPTs != nil {
 		return s.Interfaces[i].CPTs
@@ -208,7 +210,8 @@ func (s *NetSpec) CPTsOf(i int) RangeExpr {
 	return s.CPTs
 }
 
-// String returns the text that ParseNetworks reads, or "lo" if there is no net.
+// String returns the nets in the form that ParseNetworks accepts. It returns "lo" if there
+// are no nets.
 func (n Networks) String() string {
 	if len(n) == 0 {
 		return LoNet.String()

@@ -21,9 +21,9 @@ import (
 // nid_size is the number of significant bytes minus 8: 0 for a 4-byte address, 12 for a
 // 16-byte address. The bytes after the significant ones are zero.
 //
-// A NID with a 4-byte address also has a 64-bit form, the nid4 (lnet-wire 2.2). It equals
-// the first 8 bytes above, read as a big-endian number. The byte order of a nid4 depends on
-// the message that carries it:
+// A NID with a 4-byte address can also be encoded as a 64-bit number, the nid4 (lnet-wire
+// 2.2). It equals the first 8 bytes above, read as a big-endian number. The byte order of
+// an encoded nid4 is that of the message that contains it:
 //
 //	 63      56 55      48 47              32 31                         0
 //	+----------+----------+------------------+----------------------------+
@@ -38,42 +38,43 @@ const (
 	nid4Size = 8 // bytes of a nid4
 )
 
-// NID identifies one interface of one node by a net and an address on it. It is a small
-// value without pointers that can be copied, compared with == and used as a map key. The
-// zero NID is not a valid address.
+// NID identifies one interface of one node by a net and an address on that net. It is a
+// small value without pointers that can be copied, compared with == and used as a map key.
+// The zero NID is not a valid address.
 //
-// The words are the 20 bytes of the wire layout read as big-endian numbers, so comparing
-// the words compares the bytes. Every NID has exactly one representation.
+// The fields are the 20 bytes of the wire layout, read as big-endian numbers, so comparing
+// the fields compares the bytes. Every NID has exactly one representation.
 type NID struct {
 	head uint64 // nid_size, nid_type, nid_num and address bytes 0 to 3
 	mid  uint64 // address bytes 4 to 11
 	tail uint64 // address bytes 12 to 15
 }
 
-// AnyNID is the wildcard: 20 bytes of 0xff, or 8 as a nid4 (lnet-wire 2.4).
+// AnyNID is the wildcard, which stands for every NID. All bytes of its encodings are 0xff,
+// 20 bytes or 8 bytes as a nid4 (lnet-wire 2.4).
 var AnyNID = NID{head: nid4Any, mid: ^uint64(0), tail: 0xffffffff}
 
-// LoopbackNID is 0@lo, the NID by which every node addresses itself. It is never the source
-// or destination of a message on the wire.
+// LoopbackNID is 0@lo, the NID by which every node addresses itself. No message to another
+// node has it as source or destination.
 var LoopbackNID = NID{head: uint64(LoNet) << 32}
 
 // nid4Any is the wildcard as a nid4.
 const nid4Any = ^uint64(0)
 
-// parseNID4 is NIDFrom4, and reports whether v is valid: it is the wildcard, or neither its
-// reserved bits nor the wildcard type are set.
+// parseNID4 is like NIDFrom4, but also reports whether v is valid: either v is the
+// wildcard, or it has no reserved bits and its net type is not 0xff.
 func parseNID4(v uint64) (n NID, ok bool) {
 	return NIDFrom4(v), v>>48 < uint64(typeAny) || v == nid4Any
 }
 
-// hexNID4 formats an invalid nid4 for an error.
+// hexNID4 is an invalid nid4, which an error prints in hexadecimal.
 type hexNID4 uint64
 
 func (v hexNID4) String() string { return fmt.Sprintf("%#016x", uint64(v)) }
 
-// NIDFrom4 returns the NID for a nid4. It drops the reserved bits 63 to 56, which a NID
-// with a 4-byte address cannot hold (lnet-wire 2.4). To detect them, compare v with the
-// result of NID4.
+// NIDFrom4 returns the NID for the nid4 v. It ignores the reserved bits 63 to 56, which a
+// NID with a 4-byte address cannot represent (lnet-wire 2.4). To detect reserved bits,
+// compare v with NID4 of the result.
 func NIDFrom4(v uint64) NID {
 	if NetType(v>>48) == typeAny {
 		return AnyNID
@@ -81,8 +82,8 @@ func NIDFrom4(v uint64) NID {
 	return NID{head: v &^ (0xff << 56)}
 }
 
-// NID4 returns n as a nid4. It returns 0 and false if n is a large NID, because a truncated
-// address would name another node. For the zero NID it returns 0.
+// NID4 returns n as a nid4. If n is a large NID, which has no nid4, it returns 0 and
+// false. For the zero NID it returns 0 and true.
 func (n NID) NID4() (v uint64, ok bool) {
 	if n.IsLarge() {
 		return 0, false
@@ -90,9 +91,9 @@ func (n NID) NID4() (v uint64, ok bool) {
 	return n.head, true
 }
 
-// NIDFromIP returns the NID with the IP address a. An IPv6 address, even an IPv4-mapped
-// one, gives a large NID; its zone is dropped. NIDFromIP returns the zero NID if a is not
-// valid.
+// NIDFromIP returns the NID on the net with the IP address a. If a is an IPv6 address,
+// including an IPv4-mapped one, the result is a large NID, without the zone of a. If a is
+// not valid, the result is the zero NID.
 func NIDFromIP(net Net, a netip.Addr) NID {
 	switch {
 	case net.Type() == typeAny:
@@ -111,7 +112,7 @@ func NIDFromIP(net Net, a netip.Addr) NID {
 	return NID{}
 }
 
-// NIDFromNumber returns the NID with addr as its 4-byte address.
+// NIDFromNumber returns the NID on the net with addr as its 4-byte address.
 func NIDFromNumber(net Net, addr uint32) NID {
 	return NIDFrom4(uint64(net&0xffffff)<<32 | uint64(addr))
 }
@@ -127,8 +128,8 @@ func (n NID) Net() Net {
 	return Net(n.head>>32) & 0xffffff
 }
 
-// IP returns the address of n if its net has IP addresses. Otherwise the result is not
-// valid.
+// IP returns the address of n if addresses on its net are IP addresses. Otherwise it
+// returns the zero Addr, which is not valid.
 func (n NID) IP() netip.Addr {
 	if n.IsAny() || !n.Net().Type().IPAddressed() {
 		return netip.Addr{}
@@ -147,7 +148,7 @@ func (n NID) addr16() (a [16]byte) {
 	return a
 }
 
-// Number returns the first 4 bytes of the address as a number. Unless n is large, that is
+// Number returns the first 4 bytes of the address as a number. If n is not large, they are
 // the whole address.
 func (n NID) Number() uint32 { return uint32(n.head) }
 
@@ -157,8 +158,8 @@ func (n NID) IsZero() bool { return n == NID{} }
 // IsAny reports whether n is the wildcard.
 func (n NID) IsAny() bool { return n.head == nid4Any }
 
-// IsLarge reports whether n has a 16-byte address, so that it has no nid4 and does not fit
-// into a nid4 header. The wildcard has both forms and is not large.
+// IsLarge reports whether n has a 16-byte address. Such a NID has no nid4 and does not fit
+// into a nid4 header. The wildcard is not large: it can be encoded in both forms.
 func (n NID) IsLarge() bool { return n.head>>56 == nidSize16 }
 
 // IsLoopback reports whether n is 0@lo.
@@ -176,22 +177,22 @@ func (n NID) Compare(o NID) int {
 	return cmp.Compare(n.tail, o.tail)
 }
 
-// AppendLarge appends the 20 bytes of n. Those of the zero NID are all zero.
+// AppendLarge appends the 20-byte encoding of n. For the zero NID, all bytes are zero.
 func (n NID) AppendLarge(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, n.head)
 	b = binary.BigEndian.AppendUint64(b, n.mid)
 	return binary.BigEndian.AppendUint32(b, uint32(n.tail))
 }
 
-// putLarge writes the 20 bytes of n to b.
+// putLarge writes the 20-byte encoding of n to b.
 func (n NID) putLarge(b *[LargeNIDSize]byte) {
 	binary.BigEndian.PutUint64(b[0:8], n.head)
 	binary.BigEndian.PutUint64(b[8:16], n.mid)
 	binary.BigEndian.PutUint32(b[16:20], uint32(n.tail))
 }
 
-// getLarge decodes 20 bytes. If DecodeLarge rejects them, it returns false and the words
-// unchanged.
+// getLarge decodes the 20-byte encoding of a NID. If DecodeLarge rejects the encoding,
+// getLarge returns false, and a NID with the invalid content for largeError.
 func getLarge(b *[LargeNIDSize]byte) (NID, bool) {
 	n := NID{
 		head: binary.BigEndian.Uint64(b[0:8]),
@@ -216,10 +217,10 @@ var (
 	errNIDReserved = errors.New("reserved bits are set")
 )
 
-// DecodeLarge decodes the 20 bytes of a NID from the start of b. A net type of 0xff gives
-// AnyNID. It returns a *FieldError if nid_size is neither 0 nor 12, or if bytes after a
-// 4-byte address are not zero; each NID thus has only one encoding. It returns a
-// *TruncatedError if b is too short.
+// DecodeLarge decodes the 20-byte encoding of a NID from the start of b. If the net type
+// is 0xff, it returns AnyNID. It returns a *TruncatedError if b is too short. It returns a
+// *FieldError if nid_size is neither 0 nor 12, or if a 4-byte address is followed by bytes
+// that are not zero, so that no two valid encodings stand for the same address.
 func DecodeLarge(b []byte) (NID, error) {
 	if len(b) < LargeNIDSize {
 		return NID{}, &TruncatedError{What: "NID", Need: LargeNIDSize, Have: len(b)}
@@ -231,8 +232,8 @@ func DecodeLarge(b []byte) (NID, error) {
 	return n, nil
 }
 
-// largeError returns the error for words that getLarge rejected. what and field name their
-// place.
+// largeError returns the error for a NID that getLarge rejected. what and field say where
+// the NID was found.
 func (n NID) largeError(what, field string) error {
 	if field != "" {
 		field += "."

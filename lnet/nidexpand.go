@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ErrAsterisk is returned for a list of NIDs that contains "*".
+// ErrAsterisk means that a list of NIDs contains "*", which stands for no particular NIDs.
 var ErrAsterisk = errors.New("asterisk not allowed in nidstring")
 
 // ExpandNIDs returns the NIDs of a text such as
@@ -20,9 +20,9 @@ var ErrAsterisk = errors.New("asterisk not allowed in nidstring")
 //	item  = number | lo "-" hi | lo "-" hi "/" stride
 //
 // Numbers are decimal, or hexadecimal in an IPv6 address. A NID without a net is on tcp.
-// The result is in the order of the text and keeps duplicates. ExpandNIDs returns
-// ErrTooMany if the text stands for more than limit NIDs; it counts those of each item
-// before it generates them. It does not resolve host names.
+// The result is in the order of the text and may contain duplicates. ExpandNIDs returns
+// ErrTooMany if the text stands for more than limit NIDs. The NIDs of each item are
+// counted before memory for them is allocated. Host names are not resolved.
 func ExpandNIDs(s string, limit int) ([]NID, error) {
 	nids, err := expandNIDs(s, limit)
 	if err != nil {
@@ -31,8 +31,8 @@ func ExpandNIDs(s string, limit int) ([]NID, error) {
 	return nids, nil
 }
 
-// ExpandNets returns the nets of a text such as "tcp[8-9]". Groups are those of routes (see
-// RouteEntry). It returns ErrTooMany if the text stands for more than limit nets.
+// ExpandNets returns the nets of a text such as "tcp[8-9]". Groups in brackets are defined
+// at RouteEntry. It returns ErrTooMany if the text stands for more than limit nets.
 func ExpandNets(s string, limit int) (nets []Net, err error) {
 	err = expandBrackets(strings.Trim(s, blanks), limit, textGroup, func(text string) error {
 		n, err := ParseNet(text)
@@ -69,7 +69,8 @@ func expandNIDs(s string, limit int) ([]NID, error) {
 	}
 }
 
-// cutListItem splits s at the first comma outside brackets.
+// cutListItem splits s at the first comma outside of brackets. more reports whether such a
+// comma exists.
 func cutListItem(s string) (item, rest string, more bool) {
 	open := false
 	for i := range len(s) {
@@ -87,8 +88,8 @@ func cutListItem(s string) (item, rest string, more bool) {
 	return s, "", false
 }
 
-// nidGroups returns the groupParser for item. Groups in an IPv6 address, which any colon in
-// the address identifies, are hexadecimal.
+// nidGroups returns the groupParser for item, a NID with groups. In an IPv6 address, that
+// is, one with a colon, the numbers in groups are hexadecimal.
 func nidGroups(item string) groupParser {
 	address, _, _ := strings.Cut(item, "@")
 	ipv6 := strings.Contains(address, ":")

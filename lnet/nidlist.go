@@ -17,18 +17,18 @@ import (
 //	addrrange = "*" | netmask | expr "." expr "." expr "." expr | expr
 //	netmask   = IPv4 address "/" 1..32 | IPv6 address [ "/" 1..128 ]
 //
-// expr is a range expression. Numbers may be hexadecimal or octal, including that of the
-// net. The zero NIDList is empty.
+// expr is a range expression (see RangeExpr). All numbers, including that of the net, may
+// be hexadecimal or octal. The zero NIDList is empty.
 type NIDList struct {
 	nets []nidsOfNet
 }
 
-// nidsOfNet are the NIDs of a list on one net.
+// nidsOfNet is the part of a NIDList for one net.
 type nidsOfNet struct {
 	net    Net
 	all    bool
 	masks  []netip.Prefix
-	ranges [][]RangeExpr // each has four expressions, or one
+	ranges [][]RangeExpr // each element has one expression for each octet of an IPv4 address, or one for a number
 }
 
 var (
@@ -37,7 +37,7 @@ var (
 	errMaskWidth = errors.New("prefix length must be at least 1")
 )
 
-// ParseNIDList parses a list. Any error is a *FieldError.
+// ParseNIDList parses a list of NIDs. Any error is a *FieldError.
 func ParseNIDList(s string) (NIDList, error) {
 	var l NIDList
 	for item := range strings.SplitSeq(s, " ") {
@@ -102,7 +102,8 @@ func (o *nidsOfNet) add(address string) error {
 	return nil
 }
 
-// parseNetmask parses an address with a prefix length, which IPv6 may omit.
+// parseNetmask parses an IP address with a prefix length. An IPv6 address may have no
+// prefix length, and then stands for itself.
 func parseNetmask(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(s)
@@ -118,7 +119,7 @@ func parseNetmask(s string) (netip.Prefix, error) {
 	return mask, err
 }
 
-// Match reports whether nid is in the list.
+// Match reports whether nid is in the set.
 func (l NIDList) Match(nid NID) bool {
 	return slices.ContainsFunc(l.nets, func(o nidsOfNet) bool { return o.net == nid.Net() && o.match(nid) })
 }
@@ -146,8 +147,9 @@ func matchRanges(list []RangeExpr, v uint32) bool {
 	return true
 }
 
-// String returns the list in its normal form, which ParseNIDList reads. Nets come in order,
-// netmasks before ranges. A net that has "*" prints as "*" alone.
+// String returns the list in its normal form, which ParseNIDList accepts. Nets are in the
+// order in which they first occurred; on each net, netmasks come before ranges. If a net
+// has "*", only that is printed for the net.
 func (l NIDList) String() string {
 	var items []string
 	for k := range l.nets {

@@ -11,16 +11,17 @@ import (
 // anyText is the text of the wildcard NID.
 const anyText = "<?>"
 
-// String returns n as ParseNID reads it, such as "10.0.0.1@tcp", "2001:db8::10@tcp1" or
-// "4660@kfi", and "<?>" for the wildcard (lnet-wire 3.3). The zero NID is "". If the net
-// type has no name, the address prints as a hexadecimal number, "1f@<17:0>". A large
-// address that is not an IP address prints as four of them.
+// String returns n in the form that ParseNID accepts, such as "10.0.0.1@tcp",
+// "2001:db8::10@tcp1" or "4660@kfi" (lnet-wire 3.3). For the wildcard it returns "<?>",
+// and for the zero NID an empty string. If the net type has no name, the address is a
+// hexadecimal number, as in "1f@<17:0>". A large address that is not an IP address is
+// printed as four hexadecimal numbers joined by colons.
 func (n NID) String() string {
 	b, _ := n.AppendText(nil)
 	return string(b)
 }
 
-// AppendText appends what String returns. It never fails.
+// AppendText appends the result of String. It never fails.
 func (n NID) AppendText(b []byte) ([]byte, error) {
 	switch {
 	case n.IsZero():
@@ -84,8 +85,9 @@ var (
 
 // ParseNID parses ADDRESS[@NET]. The default net is tcp (lnet-wire 3.2). The address is an
 // IP address without brackets or zone, or a number if the net's addresses are numbers. For
-// lo it may be any text. "<?>" is the wildcard; "*" is not. ParseNID also accepts the forms
-// of String that kernels only print (lnet-wire 3.3). It does not resolve host names.
+// lo it may be any text. "<?>" is the wildcard; "*" is an error. ParseNID accepts all
+// results of String except the empty one, including forms that kernels print but do not
+// accept (lnet-wire 3.3). It does not resolve host names.
 func ParseNID(s string) (NID, error) {
 	if s == anyText {
 		return AnyNID, nil
@@ -155,8 +157,8 @@ func parseWords(net Net, address string) (NID, error) {
 	return NIDFromIP(net, netip.AddrFrom16(a)), nil
 }
 
-// parseDottedQuad parses an IPv4 address: exactly four numbers. They are decimal even if
-// they have leading zeros.
+// parseDottedQuad parses an IPv4 address: exactly four numbers joined by dots. Numbers
+// with leading zeros are decimal too.
 func parseDottedQuad(s string) (uint32, bool) {
 	var v uint32
 	for i := range 4 {

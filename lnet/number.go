@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// parseDecimal parses decimal digits, and returns false for anything else and for numbers
-// above limit. Leading zeros are allowed.
+// parseDecimal parses a decimal number. It returns false if s contains anything but
+// digits, or if the number is above limit. Leading zeros are allowed.
 func parseDecimal(s string, limit uint32) (uint32, bool) {
 	return parseBase(s, 10, limit)
 }
 
-// parseAddress parses a number as in addresses of nets without IP: decimal, or hexadecimal
-// after 0x (lnet-wire 3.2).
+// parseAddress parses an address on a net without IP addresses: a decimal number, or a
+// hexadecimal one after 0x (lnet-wire 3.2).
 func parseAddress(s string, limit uint32) (uint32, bool) {
 	if hex, ok := cutHex(s); ok {
 		return parseBase(hex, 16, limit)
@@ -23,8 +23,8 @@ func parseAddress(s string, limit uint32) (uint32, bool) {
 // parseHex parses a hexadecimal number without a prefix.
 func parseHex(s string, limit uint32) (uint32, bool) { return parseBase(s, 16, limit) }
 
-// parseAutoBase parses a number as in range expressions: hexadecimal after 0x, octal after
-// 0, otherwise decimal (lnet-wire 3.5).
+// parseAutoBase parses a number in a range expression: it is hexadecimal after 0x, octal
+// after 0, and otherwise decimal (lnet-wire 3.5).
 func parseAutoBase(s string, limit uint32) (uint32, bool) {
 	if hex, ok := cutHex(s); ok {
 		return parseBase(hex, 16, limit)
@@ -42,8 +42,9 @@ func cutHex(s string) (string, bool) {
 	return s, false
 }
 
-// parseBase parses digits of the given base only: no sign, blank or underscore. It returns
-// false if the number is above limit.
+// parseBase parses a number that consists only of digits of the given base, without a
+// sign, blanks or underscores. It returns false if s is anything else, or if the number is
+// above limit.
 func parseBase(s string, base int, limit uint32) (uint32, bool) {
 	if s == "" || s[0] == '+' || s[0] == '-' {
 		return 0, false

@@ -21,8 +21,8 @@ import (
 type Pattern struct {
 	typ     NetType
 	numbers RangeExpr
-	// address holds the expressions of the four octets, or of the number. It is nil if the
-	// pattern is for nets.
+	// address holds one expression for each of the four octets of an IP address, or one for a
+	// number. It is nil if the pattern matches nets and not NIDs.
 	address []RangeExpr
 }
 
@@ -106,8 +106,8 @@ func (p *Pattern) parseAddress(s string) error {
 	return nil
 }
 
-// parsePatternExpr parses an expression with decimal numbers. It rejects leading zeros,
-// which mean octal elsewhere.
+// parsePatternExpr parses a range expression in which all numbers are decimal. It rejects
+// leading zeros, because they mean octal in other texts.
 func parsePatternExpr(s string, limit uint32) (RangeExpr, error) {
 	inNumber := false
 	for k := range len(s) {
@@ -126,13 +126,13 @@ func parsePatternExpr(s string, limit uint32) (RangeExpr, error) {
 // IsZero reports whether p is the zero Pattern.
 func (p Pattern) IsZero() bool { return p.typ == 0 }
 
-// HasAddress reports whether p matches NIDs rather than nets.
+// HasAddress reports whether p is a pattern for NIDs. Otherwise it is a pattern for nets.
 func (p Pattern) HasAddress() bool { return p.address != nil }
 
 // NetType returns the type of the nets that p matches, or 0 for the zero Pattern.
 func (p Pattern) NetType() NetType { return p.typ }
 
-// OneNet returns the net of p, and reports whether p matches exactly one net.
+// OneNet returns the net that p matches, and true, if p can match only a single net.
 func (p Pattern) OneNet() (_ Net, ok bool) {
 	if len(p.numbers) != 1 || p.numbers[0].Lo != p.numbers[0].Hi || p.numbers[0].Lo > math.MaxUint16 {
 		return 0, false
@@ -140,13 +140,13 @@ func (p Pattern) OneNet() (_ Net, ok bool) {
 	return MakeNet(p.typ, uint16(p.numbers[0].Lo)), true
 }
 
-// MatchNet reports whether the net part of p matches n.
+// MatchNet reports whether p matches the net n, or NIDs on n.
 func (p Pattern) MatchNet(n Net) bool {
 	return p.typ != 0 && n.Type() == p.typ && p.numbers.Match(uint32(n.Number()))
 }
 
-// MatchNID reports whether p matches n. A pattern without an address matches all NIDs on
-// its nets. Octets match no large NID, unless every octet is a wildcard.
+// MatchNID reports whether p matches n. A pattern for nets matches all NIDs on these nets.
+// A pattern for NIDs matches a large NID only if each part of its address is a wildcard.
 func (p Pattern) MatchNID(n NID) bool {
 	switch {
 	case !p.MatchNet(n.Net()):
@@ -159,7 +159,7 @@ func (p Pattern) MatchNID(n NID) bool {
 	return matchRanges(p.address, n.Number())
 }
 
-// anyAddress reports whether every part of the address is a wildcard.
+// anyAddress reports whether each part of the pattern's address is a wildcard.
 func (p Pattern) anyAddress() bool {
 	limit := uint32(math.MaxUint32)
 	if p.typ.IPAddressed() {
@@ -174,14 +174,14 @@ func (p Pattern) anyAddress() bool {
 }
 
 // Equal reports whether p and o have the same ranges in the same order (selection 6.3).
-// Blanks and the form of wildcards do not matter. Equal sets that are written differently
-// are not Equal.
+// Blanks and the form in which wildcards were written do not matter. Patterns for the same
+// set that have different ranges are not equal.
 func (p Pattern) Equal(o Pattern) bool {
 	return p.typ == o.typ && slices.Equal(p.numbers, o.numbers) && slices.EqualFunc(p.address, o.address, slices.Equal[RangeExpr])
 }
 
-// String returns the pattern in its normal form: a wildcard becomes its range, and net
-// number 0 is omitted. The zero Pattern is "".
+// String returns the pattern in its normal form, in which wildcards are ranges and the net
+// number 0 is omitted. For the zero Pattern it returns an empty string.
 func (p Pattern) String() string {
 	if p.IsZero() {
 		return ""

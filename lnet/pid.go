@@ -6,26 +6,27 @@ import (
 	"strings"
 )
 
-// PID identifies a process of a node. On the wire it is compared with the PIDs of match
-// entries and otherwise ignored (lnet-wire 2.6).
+// PID identifies a process of a node. LNet compares it with the PIDs of match entries, and
+// otherwise does not use it (lnet-wire 2.6).
 type PID uint32
 
 const (
 	// PIDLustre is the PID of every kernel node, and of lnetd.
 	PIDLustre PID = 12345
-	// PIDAny is the wildcard.
+	// PIDAny is the wildcard, which stands for every PID.
 	PIDAny PID = 0xffffffff
-	// PIDUserFlag is set by the receiver in the PID of a peer that connected from an
-	// unprivileged TCP port.
+	// PIDUserFlag is a bit that the receiver sets in the PID of a peer which connected from
+	// an unprivileged TCP port.
 	PIDUserFlag PID = 0x80000000
-	// PIDReserved is the mask of the bits that no process may use in its PID.
+	// PIDReserved has the bits that must not be set in the PID of a process.
 	PIDReserved PID = 0xf0000000
 )
 
 // pidAnyText is the text of PIDAny.
 const pidAnyText = "LNET_PID_ANY"
 
-// String returns the PID in decimal, "U7" for 7 with PIDUserFlag, or "LNET_PID_ANY".
+// String returns the PID in decimal, as "7", or as "U7" if PIDUserFlag is set. For PIDAny
+// it returns "LNET_PID_ANY".
 func (p PID) String() string {
 	switch {
 	case p == PIDAny:
@@ -60,8 +61,8 @@ func (p *ProcessID) UnmarshalText(text []byte) error {
 
 var errPID = errors.New("not LNET_PID_ANY or a decimal number of 32 bits")
 
-// ParseProcessID parses [PID-]NID. The default PID is PIDLustre. It accepts the output of
-// String and everything that ParseNID accepts.
+// ParseProcessID parses [PID-]NID. The default PID is PIDLustre. All results of String and
+// all texts that ParseNID accepts are valid.
 func ParseProcessID(s string) (ProcessID, error) {
 	pid, text := PIDLustre, s
 	if before, after, found := cutPID(s); found {
@@ -78,8 +79,8 @@ func ParseProcessID(s string) (ProcessID, error) {
 	return ProcessID{NID: nid, PID: pid}, nil
 }
 
-// cutPID splits s at its first '-', unless that is part of the NID: an address on lo may be
-// any text.
+// cutPID splits s at its first '-'. found is false if that belongs to the NID, as in an
+// address on lo, which may be any text.
 func cutPID(s string) (pid, nid string, found bool) {
 	pid, nid, found = strings.Cut(s, "-")
 	if !found || strings.Contains(pid, "@") {

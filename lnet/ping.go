@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// Layout of a ping info (lnet-wire 7.2, 7.4). Numbers are in the sender's byte order, which
-// the magic determines. A large NID is never byte-swapped.
+// Layout of a ping info (lnet-wire 7.2, 7.4). Numbers are in the sender's byte order,
+// which the magic shows. A large NID is a byte string, and does not depend on the byte
+// order.
 //
 //	 0           4           8           12          16
 //	+-----------+-----------+-----------+-----------+
@@ -33,30 +34,31 @@ const (
 	pingHeaderSize   = 16
 	pingSmallSize    = 16
 	pingLargeSize    = 4 + LargeNIDSize // with an address of 16 bytes
-	pingLargeMin     = 8                // what must be left for one more large entry
+	pingLargeMin     = 8                // minimum number of remaining bytes for another large entry
 	pingMetadataHead = 4
 	pingMetadataSize = nid4Size + metadataDataSize
 	metadataDataSize = 32
 
-	// PingBufferMin is the size in bytes of the smallest buffer that discovery and recovery
-	// pings offer, and of the first that pushes are received into. It has room for
-	// InterfacesMin small entries (lnet-wire 7.6).
+	// PingBufferMin is the size in bytes of the smallest reply buffer of discovery and
+	// recovery pings, and of the first buffer for pushes. It has room for InterfacesMin
+	// entries with 4-byte addresses (lnet-wire 7.6).
 	PingBufferMin = pingHeaderSize + InterfacesMin*pingSmallSize
 )
 
-// PingInfo is a node's description of itself, sent in the REPLY to a ping and in a push
-// (lnet-wire 7). The loopback entry is implied.
+// PingInfo is a node's description of itself. It is sent in the REPLY to a ping, and in a
+// push (lnet-wire 7). NIs does not contain the entry for 0@lo, which is always sent.
 type PingInfo struct {
-	// Features are what the node supports, and which parts follow.
+	// Features say what the node supports, and which parts the ping info has.
 	Features Features
-	// PID is PIDLustre.
+	// PID is the PID of the node, normally PIDLustre.
 	PID PID
-	// Seq increases with every change of the list. It is valid only with FeatMultiRail.
+	// Seq is the sequence number, which increases whenever the list of NIs changes. It is
+	// valid only if FeatMultiRail is set.
 	Seq uint32
 	// NIs are the node's interfaces: first those with 4-byte addresses, then those with
-	// 16-byte addresses, each group in the order of its configuration.
+	// 16-byte addresses. Each of the two groups is in the order of the node's configuration.
 	NIs []PingNI
-	// Metadata is data that drivers add for some NIs. Only efa has any.
+	// Metadata is data that drivers add for some NIs. Only efalnd adds any.
 	Metadata []PingMetadata
 }
 
@@ -68,20 +70,20 @@ type PingNI struct {
 
 // PingMetadata is the data that a driver adds for one NI.
 type PingMetadata struct {
-	// NID has a 4-byte address.
+	// NID is the NID of the NI. It has a 4-byte address.
 	NID NID
-	// Data is opaque to all but drivers of the NID's type.
+	// Data is known only to the driver for the NID's net type.
 	Data [metadataDataSize]byte
 }
 
-// listable reports whether n can be an interface that other nodes reach. Other NIDs are
-// neither encoded in a ping info nor accepted from one: the wildcard does not fit the
-// layout, and 0@lo would make this node its own peer.
+// listable reports whether n can belong to an interface that other nodes reach. Other NIDs
+// are neither encoded in ping info nor accepted from it: the wildcard does not fit into
+// the layout, and with 0@lo this node would become its own peer.
 func (n NID) listable() bool {
 	return !n.IsZero() && !n.IsAny() && n.Net().Type() != TypeLO
 }
 
-// inMetadata reports whether n can be in the metadata.
+// inMetadata reports whether metadata can be sent for n.
 func (n NID) inMetadata() bool { return n.listable() && !n.IsLarge() }
 
 // entryCounts returns the number of entries of each kind that Append writes.
@@ -104,7 +106,7 @@ func (p *PingInfo) entryCounts() (small, large, metadata int) {
 	return small, large, metadata
 }
 
-// Size returns the number of bytes that Append appends.
+// Size returns the size of the encoded ping info in bytes.
 func (p *PingInfo) Size() int {
 	small, large, metadata := p.entryCounts()
 	size := infoSize(small, large)
@@ -114,15 +116,16 @@ func (p *PingInfo) Size() int {
 	return size
 }
 
-// infoSize returns the size without metadata, in bytes.
+// infoSize returns the size in bytes of ping info with these numbers of entries, without
+// metadata.
 func infoSize(small, large int) int {
 	return pingHeaderSize + small*pingSmallSize + large*pingLargeSize
 }
 
-// Append appends the info in the given byte order. It sets FeatLargeAddr if there are large
-// NIDs and otherwise clears it, and sets FeatMetadata if there is metadata. The caller sets
-// FeatPrimaryLarge. Append omits NIs whose NID is zero, a wildcard or loopback, and
-// metadata whose NID is one of those or large.
+// Append appends the ping info in the given byte order. It sets FeatLargeAddr if a NID has
+// a 16-byte address and clears it otherwise, and sets FeatMetadata if p has metadata. It
+// does not change FeatPrimaryLarge, which the caller must set. NIs whose NID is zero, a
+// wildcard or on lo are omitted, and so is metadata for such NIDs or for large ones.
 func (p *PingInfo) Append(b []byte, order binary.AppendByteOrder) []byte {
 	small, large, metadata := p.entryCounts()
 	features, total := p.Features&^FeatLargeAddr, 0
@@ -170,9 +173,10 @@ func appendPingSmall(b []byte, order binary.AppendByteOrder, n NID, status, size
 	return order.AppendUint32(b, size)
 }
 
-// Primary returns the node's primary NID: the first large one with FeatPrimaryLarge,
-// otherwise the first with a 4-byte address. It returns false if no such NID is listed;
-// then the info says nothing about a peer (lnet-wire 7.5).
+// Primary returns the node's primary NID. It is the first large NID if FeatPrimaryLarge is
+// set, and otherwise the first NID, which must have a 4-byte address. Primary returns
+// false if the info lists no such NID, so that it cannot be used for a peer (lnet-wire
+// 7.5).
 func (p *PingInfo) Primary() (NID, bool) {
 	if p.Features&FeatPrimaryLarge != 0 {
 		i := slices.IndexFunc(p.NIs, func(ni PingNI) bool { return ni.NID.IsLarge() })
@@ -192,16 +196,16 @@ var (
 	errPingNoEntry  = errors.New("must be at least 1, for 0@lo")
 )
 
-// DecodePingInfo decodes a ping info in either byte order from the start of b. It rejects
-// what lnet-wire 7.7 lists. maxNIs is lnet_interfaces_max, the maximum number of entries,
-// including 0@lo.
+// DecodePingInfo decodes ping info in either byte order from the start of b. It returns an
+// error for everything that lnet-wire 7.7 lists. maxNIs is lnet_interfaces_max, the
+// maximum number of entries, including 0@lo.
 //
-// If the info continues after the end of b, the error is a *TruncatedError with the total
-// size in Need, and p holds the entries that were complete. Truncated metadata is not an
+// If the end of the info is missing in b, the error is a *TruncatedError with the total
+// size in Need, and p holds the entries that were complete. Missing metadata is not an
 // error. Any other error is a *MagicError or a *FieldError, and p is zero.
 //
-// Entries that cannot be an interface of the sender are skipped, as are large entries with
-// a size that no sender uses (lnet-wire 7.4).
+// Entries with a NID that cannot belong to the sender are skipped. Large entries with a
+// size that no sender uses are skipped too (lnet-wire 7.4).
 func DecodePingInfo(b []byte, maxNIs int) (p PingInfo, err error) {
 	if len(b) < pingHeaderSize {
 		return PingInfo{}, &TruncatedError{What: "ping info", Need: pingHeaderSize, Have: len(b)}
@@ -249,8 +253,8 @@ func pingError(field string, value any, err error) error {
 
 func errTooManyEntries(maxNIs int) error { return fmt.Errorf("more than %d", maxNIs) }
 
-// decodeLoopback decodes entry 0 and returns the offset at which the large entries end.
-// small is the offset at which the small ones end.
+// decodeLoopback decodes the first entry, that for 0@lo, and returns the offset at which
+// the large entries end. small is the offset at which the small entries end.
 func (p *PingInfo) decodeLoopback(b []byte, order binary.ByteOrder, small, maxNIs int) (end int, err error) {
 	b = b[pingHeaderSize:]
 	nid4 := order.Uint64(b)
@@ -262,8 +266,8 @@ func (p *PingInfo) decodeLoopback(b []byte, order binary.ByteOrder, small, maxNI
 		return small, nil
 	}
 	size := order.Uint32(b[12:]) &^ 3
-	// A size beyond what maxNIs interfaces can fill would make the caller ping again with a
-	// buffer of that size.
+	// The caller will ping again with a buffer of this size. So a size that maxNIs interfaces
+	// cannot fill is an error.
 	limit := small + maxNIs*pingLargeSize
 	if int64(size) < int64(small) || int64(size) > int64(limit) {
 		return 0, pingError("ns_msg_size", size, fmt.Errorf("not within %d to %d bytes", small, limit))
@@ -271,8 +275,8 @@ func (p *PingInfo) decodeLoopback(b []byte, order binary.ByteOrder, small, maxNI
 	return int(size), nil
 }
 
-// decodeSmall decodes the complete small entries in b, which holds the header and the small
-// entries.
+// decodeSmall decodes the small entries that are complete in b. b holds the header and the
+// small entries.
 func (p *PingInfo) decodeSmall(b []byte, order binary.ByteOrder) {
 	b = b[pingHeaderSize+pingSmallSize:]
 	if len(b) < pingSmallSize {
@@ -290,7 +294,7 @@ func (p *PingInfo) addNI(nid4 uint64, status uint32) {
 	}
 }
 
-// decodeLarge decodes the complete large entries in b.
+// decodeLarge decodes the large entries that are complete in b.
 func (p *PingInfo) decodeLarge(b []byte, order binary.ByteOrder) {
 	if len(b) < pingLargeMin {
 		return
@@ -309,7 +313,7 @@ func (p *PingInfo) decodeLarge(b []byte, order binary.ByteOrder) {
 		case n.IsLarge():
 			large = append(large, PingNI{NID: n, Status: NIStatus(status)})
 		default:
-			// No known sender puts a 4-byte address here, but it is valid.
+			// A large entry with a 4-byte address is valid, but no known sender uses it.
 			p.NIs = append(p.NIs, PingNI{NID: n, Status: NIStatus(status)})
 		}
 		b = b[entry:]
@@ -317,8 +321,9 @@ func (p *PingInfo) decodeLarge(b []byte, order binary.ByteOrder) {
 	p.NIs = append(p.NIs, large...)
 }
 
-// decodeMetadata decodes the metadata that is present. Senders reserve far more room than
-// they use, and receivers cut it off, so missing metadata is not an error.
+// decodeMetadata decodes the metadata that is complete in b. Missing metadata is not an
+// error: senders announce far more room for it than they use, and receivers have smaller
+// buffers.
 func (p *PingInfo) decodeMetadata(b []byte, order binary.ByteOrder) {
 	efa := func(ni PingNI) bool { return ni.NID.Net().Type() == TypeEFA && !ni.NID.IsLarge() }
 	if p.Features&FeatMetadata == 0 && !slices.ContainsFunc(p.NIs, efa) {

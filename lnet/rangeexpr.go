@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A range expression is a set of numbers (lnet-wire 3.5, lnetctl 12.1). NID lists, ip2nets
-// patterns and CPT lists are built from range expressions:
+// A range expression is a set of numbers (lnet-wire 3.5, lnetctl 12.1). It is used in NID
+// lists, ip2nets patterns and CPT lists:
 //
 //	numrange = number | "*" | "[" rexpr { "," rexpr } "]"
 //	rexpr    = number | "*" | number "-" number [ "/" stride ]
 //
 // A number is hexadecimal after 0x, octal after 0, otherwise decimal.
 
-// blanks may surround the elements of most texts.
+// blanks are the characters that may surround the elements of most texts in this package.
 const blanks = " \t\v\r\n"
 
 // Range is the set of numbers Lo, Lo+Stride, Lo+2*Stride and so on up to Hi. A Stride of 0
@@ -52,8 +52,8 @@ func (r Range) append(b []byte) []byte {
 // text. A nil RangeExpr is empty.
 type RangeExpr []Range
 
-// ParseRangeExpr parses a single number, "*", or a list in brackets. No number may exceed
-// limit; "*" is 0 to limit.
+// ParseRangeExpr parses a range expression: a single number, "*", or a list in brackets.
+// No number may exceed limit. "*" stands for 0 to limit.
 func ParseRangeExpr(s string, limit uint32) (RangeExpr, error) {
 	e, err := parseRangeExpr(s, limit)
 	if err != nil {
@@ -87,7 +87,7 @@ var (
 	errNoStride   = errors.New("stride is 0")
 )
 
-// parseRanges parses the text between the brackets.
+// parseRanges parses the list between the brackets of a range expression.
 func parseRanges(list string, limit uint32) (RangeExpr, error) {
 	e := make(RangeExpr, 0, strings.Count(list, ",")+1)
 	for item := range strings.SplitSeq(list, ",") {
@@ -150,7 +150,7 @@ func (e RangeExpr) Match(v uint32) bool {
 }
 
 // String returns the expression in canonical form, such as "7", "[1-9/2]" or "[0,5,7]". A
-// "*" prints as its range.
+// "*" is printed as its range.
 func (e RangeExpr) String() string { return string(e.append(nil)) }
 
 func (e RangeExpr) append(b []byte) []byte {
@@ -172,10 +172,11 @@ func (e RangeExpr) appendList(b []byte) []byte {
 	return append(b, ']')
 }
 
-// Below returns the numbers of e that are less than n, sorted and without duplicates. It is
-// for CPT lists, where n is the number of CPTs of the machine. A number that is n or more
-// is an error, unless its range ends at the largest 32-bit number, as that of a "*" parsed
-// without a limit does.
+// Below returns the numbers of e that are less than n, sorted and without duplicates. It
+// is used for CPT lists; n is then the number of CPTs of the machine. If e contains n or a
+// larger number, Below returns an error. The exception is a range that ends at the largest
+// 32-bit number, such as a "*" that was parsed without a limit; its larger numbers are
+// ignored.
 func (e RangeExpr) Below(n int) ([]int, error) {
 	for _, r := range e {
 		open := r.Hi == math.MaxUint32

@@ -19,10 +19,10 @@ import (
 //
 //	tcp[1-3] 2 10.0.0.[1,2]@tcp:1
 //
-// Nets and NIDs may contain groups in brackets that stand for several texts: "[" item { ","
-// item } "]". An item is any text, or lo "-" hi [ "/" stride ] for numbers.
+// A net or NID may contain groups in brackets, "[" item { "," item } "]", and then stands
+// for several nets or NIDs. An item is any text, or lo "-" hi [ "/" stride ] for numbers.
 type RouteEntry struct {
-	// Net is the remote net as written, with its groups.
+	// Net is the remote net as it was written, with its groups.
 	Net string
 	// Hops is 1 to 255, or 0 if the entry has no hop count.
 	Hops uint8
@@ -32,9 +32,9 @@ type RouteEntry struct {
 
 // GatewaySpec is one gateway of a RouteEntry.
 type GatewaySpec struct {
-	// NID is the gateway's NID as written, with its groups.
+	// NID is the gateway's NID as it was written, with its groups.
 	NID string
-	// Priority of the route. The default, 0, is the best.
+	// Priority is the priority of the route. The default, 0, is the best.
 	Priority uint32
 }
 
@@ -44,12 +44,12 @@ type Route struct {
 	Gateway NID
 	// Hops is 1 to 255, or 0 if it is unknown.
 	Hops uint8
-	// Priority of the route; 0 is the best.
+	// Priority is the priority of the route; 0 is the best.
 	Priority uint32
 }
 
-// maxRoutes is the maximum number of routes that a "routes" string may expand to. A few
-// brackets can expand to any number.
+// maxRoutes is the maximum number of routes for which a "routes" string may stand. Without
+// it, a few brackets could stand for any number of routes.
 const maxRoutes = 1 << 16
 
 var (
@@ -62,9 +62,10 @@ var (
 	errEmptyInList = errors.New("empty item in brackets")
 )
 
-// ParseRoutes returns the routes of a "routes" string: each net of an entry through each of
-// its gateways. If a gateway is one of the caller's own NIDs, the node is meant to be a
-// router; the caller must check for that.
+// ParseRoutes returns the routes for which a "routes" string stands. Each entry stands for
+// one route to each of its nets through each of its gateways. If a gateway is one of the
+// caller's own NIDs, the entry means that this node is a router; the caller must handle
+// that case.
 func ParseRoutes(s string) ([]Route, error) {
 	entries, err := ParseRouteEntries(s)
 	if err != nil {
@@ -84,8 +85,8 @@ func ParseRoutes(s string) ([]Route, error) {
 	return routes, nil
 }
 
-// ParseRouteEntries parses a "routes" string without expanding its groups.
-// RouteEntry.Routes expands and checks them.
+// ParseRouteEntries parses a "routes" string without expanding the groups in brackets.
+// RouteEntry.Routes expands them, and checks the results.
 func ParseRouteEntries(s string) ([]RouteEntry, error) {
 	var entries []RouteEntry
 	for text := range moduleEntries(s) {
@@ -126,8 +127,9 @@ func parseRouteEntry(text string) (RouteEntry, error) {
 	return e, nil
 }
 
-// parseGateway splits off the priority. A colon after the net precedes the priority.
-// Without a net, one of several colons belongs to an IPv6 address.
+// parseGateway parses a gateway with an optional priority. If s has an '@', a colon after
+// the net precedes the priority. If it has none, a single colon precedes the priority;
+// several colons belong to an IPv6 address.
 func parseGateway(s string) (GatewaySpec, error) {
 	g := GatewaySpec{NID: s}
 	at := strings.LastIndexByte(s, '@')
@@ -150,10 +152,11 @@ func parseGateway(s string) (GatewaySpec, error) {
 	return g, nil
 }
 
-// isDigits reports whether s consists of digits, so that it can only be a hop count.
+// isDigits reports whether s consists of digits only. Such a field of an entry can only be
+// a hop count.
 func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// String returns the entry as ParseRouteEntries reads it.
+// String returns the entry in the form that ParseRouteEntries accepts.
 func (e *RouteEntry) String() string {
 	b := []byte(e.Net)
 	if e.Hops > 0 {
@@ -171,7 +174,8 @@ func (e *RouteEntry) String() string {
 	return string(b)
 }
 
-// Routes returns the routes that the entry expands to, ordered by net and then by gateway.
+// Routes returns the routes for which the entry stands, ordered by net and then by
+// gateway.
 func (e *RouteEntry) Routes() ([]Route, error) {
 	routes, err := e.routes()
 	if err != nil {
@@ -215,7 +219,7 @@ func (e *RouteEntry) routes() ([]Route, error) {
 	return routes, nil
 }
 
-// routesError replaces ErrTooMany by an error that names routes.
+// routesError replaces ErrTooMany, whose text is about NIDs, by an error about routes.
 func routesError(err error) error {
 	if errors.Is(err, ErrTooMany) {
 		return errManyRoutes
@@ -236,8 +240,8 @@ func parseGatewayNID(text string) (NID, error) {
 	return nid, nil
 }
 
-// textGroup is the groupParser for routes. An item that is not a range of numbers stands
-// for itself.
+// textGroup is the groupParser for routes. An item is a range of numbers, or a text that
+// stands for itself.
 func textGroup(_, group string, limit int) (alternatives, error) {
 	var all alternatives
 	for item := range strings.SplitSeq(group, ",") {
@@ -265,7 +269,7 @@ func textGroup(_, group string, limit int) (alternatives, error) {
 	return all, nil
 }
 
-// isProgression reports whether s is a range of numbers.
+// isProgression reports whether s is a range of numbers such as "1-9" or "1-9/2".
 func isProgression(s string) bool {
 	return strings.Contains(s, "-") && strings.Trim(s, "0123456789-/") == ""
 }
