@@ -51,7 +51,7 @@ func (c *Config) Resolve() error {
 	case c.Net == 0:
 		c.Net = c.NID.Net()
 	case c.Net != c.NID.Net():
-		return fmt.Errorf("nid %s: not on %s", c.NID, c.Net)
+		return fmt.Errorf("nid %s is not on net %s", c.NID, c.Net)
 	}
 	return nil
 }

@@ -37,11 +37,11 @@ func CallersIn[C any](all, each func(*C) *int, defaultOfEach int64) Fields[C] {
 	return Fields[C]{
 		NumberIn(all, Tunable{
 			Parameter: "half_open", Min: 1, Max: maxCallers, Default: 256,
-			Help: "callers that are not connected yet",
+			Help: "most callers whose handshake is not complete",
 		}),
 		NumberIn(each, Tunable{
 			Parameter: "half_open_per_source", Min: 1, Max: maxCallers, Default: defaultOfEach,
-			Help: "the same for each address",
+			Help: "the same for each source address",
 		}),
 	}
 }
@@ -58,6 +58,6 @@ func TOSIn[C any](at func(*C) *int, module string) Field[C] {
 func KeepaliveIn[C any](at func(*C) *time.Duration, module string, byDefault int64) Field[C] {
 	return NumberIn(at, Tunable{
 		Parameter: "keepalive", Module: module, Max: maxSeconds, Default: byDefault, Unit: Seconds,
-		Help: "silence before a NOOP; 0: never",
+		Help: "time without traffic before a NOOP is sent; 0: never",
 	})
 }

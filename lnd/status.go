@@ -92,13 +92,13 @@ var (
 	// ErrClosed means that the interface is closed or closing.
 	ErrClosed = errors.New("interface closed")
 	// ErrExists means that another interface of the driver has the NID.
-	ErrExists = errors.New("interface exists")
+	ErrExists = errors.New("an interface already has it")
 	// ErrUnreachable means that there is no connection to the peer and no attempt to make one (socklnd
 	// 12.4).
 	ErrUnreachable = errors.New("no connection with the peer")
 	// ErrRecalled means that Interface.Recall canceled the message. No byte of it was written, and
 	// neither side is at fault.
-	ErrRecalled = errors.New("recalled")
+	ErrRecalled = errors.New("the message was canceled before it was sent")
 	// ErrTimeout means that a message made no progress within the LND timeout.
 	ErrTimeout = errors.New("timed out")
 	// ErrProtocol means that the peer broke the protocol.

@@ -48,7 +48,7 @@ func Find(h Host, name string, address netip.Addr) (Device, error) {
 	case address.IsValid():
 		return Device{}, fmt.Errorf("address %s: %w", address, errNoDevice{})
 	}
-	return Device{}, fmt.Errorf("first usable: %w", errNoDevice{})
+	return Device{}, fmt.Errorf("first usable device: %w", errNoDevice{})
 }
 
 // Choose returns the device for an NI that names a device, a NID or both, and the NI's address: the NID's,
@@ -61,7 +61,7 @@ func Choose(h Host, device string, nid lnet.NID) (Device, netip.Addr, error) {
 	}
 	if want := nid.IP(); want.IsValid() {
 		if !dev.Has(want) {
-			return dev, netip.Addr{}, fmt.Errorf("device %s has no address %s, but %s", dev.Name, want, dev.addresses())
+			return dev, netip.Addr{}, fmt.Errorf("device %s has no address %s; its addresses: %s", dev.Name, want, dev.addresses())
 		}
 		return dev, want, nil
 	}

@@ -41,8 +41,8 @@ func TestChoose(t *testing.T) {
 		{"", "", "six1 2001:db8::5", 0},
 		{"down0", "", "down0 10.0.0.9", 0},
 		{"off0", "", "off0 10.0.0.8", syscall.ENETDOWN},
-		{"eth0", "10.0.0.3", "device eth0 has no address 10.0.0.3, but fe80::5, 2001:db8::5, 10.0.0.1, 10.0.0.2", syscall.EADDRNOTAVAIL},
-		{"bare0", "10.0.0.3", "device bare0 has no address 10.0.0.3, but none", syscall.EADDRNOTAVAIL},
+		{"eth0", "10.0.0.3", "device eth0 has no address 10.0.0.3; its addresses: fe80::5, 2001:db8::5, 10.0.0.1, 10.0.0.2", syscall.EADDRNOTAVAIL},
+		{"bare0", "10.0.0.3", "device bare0 has no address 10.0.0.3; its addresses: none", syscall.EADDRNOTAVAIL},
 		{"bare0", "", "device bare0 has no usable address", syscall.EADDRNOTAVAIL},
 		{"six0", "", "device six0 has no usable address", syscall.EADDRNOTAVAIL},
 		{"eth9", "", `"eth9": no such network device`, syscall.ENODEV},
@@ -73,7 +73,7 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	host.Set(lo, down)
-	if _, err := hostnet.Find(host, "", netip.Addr{}); err == nil || !strings.HasPrefix(err.Error(), "first usable: no such") {
+	if _, err := hostnet.Find(host, "", netip.Addr{}); err == nil || !strings.HasPrefix(err.Error(), "first usable device: no such") {
 		t.Errorf("nothing is usable: %v", err)
 	}
 	host.Fail(syscall.ENOMEM)

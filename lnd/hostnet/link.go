@@ -78,7 +78,7 @@ func (l *Link) Watch(ctx context.Context, check func()) {
 		return l.host.Watch(ctx, changed)
 	}
 	Follow(ctx, watch, check, func(err error) {
-		l.log.Warn("link state is not watched", "device", l.Device(), "cause", err)
+		l.log.Warn("link state cannot be watched now; a dead link is only detected by timeouts", "device", l.Device(), "cause", err)
 	})
 }
 
@@ -87,7 +87,7 @@ func (l *Link) Watch(ctx context.Context, check func()) {
 func (l *Link) Check() {
 	all, err := l.host.Devices()
 	if err != nil {
-		l.log.Warn("network devices cannot be read", "device", l.Device(), "cause", err)
+		l.log.Warn("network devices cannot be read; the last known link state is kept", "device", l.Device(), "cause", err)
 		if rewatch := l.rewatch.Load(); rewatch != nil {
 			(*rewatch)()
 		}

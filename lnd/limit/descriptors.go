@@ -50,7 +50,7 @@ type DescriptorError struct {
 }
 
 func (e *DescriptorError) Error() string {
-	return fmt.Sprintf("%d file descriptors are in use, and the last %d of %d are not for %s", e.Limit-e.Reserve, e.Reserve, e.Limit, e.users)
+	return fmt.Sprintf("%d file descriptors are in use, and the remaining %d of %d are not available to %s", e.Limit-e.Reserve, e.Reserve, e.Limit, e.users)
 }
 
 // Unwrap returns EMFILE.

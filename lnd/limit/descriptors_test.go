@@ -28,7 +28,7 @@ func TestDescriptorReserve(t *testing.T) {
 	if err := CheckClientDescriptor(limit - forClients - 1); err != nil {
 		t.Error(err)
 	}
-	if err := CheckClientDescriptor(limit - forClients); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "not for clients") {
+	if err := CheckClientDescriptor(limit - forClients); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "not available to clients") {
 		t.Error(err)
 	}
 }

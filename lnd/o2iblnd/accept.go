@@ -68,7 +68,7 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 	noRoom := self.NoRoom(m)
 	from := e.Remote.Addr()
 	if m.Src.Net() != i.Self.Net() {
-		return nil, noRoom, lnd.Refuse(lnd.RefusedHello, "%s is of another net", m.Src)
+		return nil, noRoom, lnd.Refuse(lnd.RefusedHello, "%s is not on the net of this NI", m.Src)
 	}
 	p, err := i.Caller(process(m.Src), from)
 	if err != nil {
@@ -95,7 +95,7 @@ func (i *Interface) admitCaller(e *verbs.Event, m *protocol.Message, self *proto
 		}
 		i.Out.Run()
 		i.callerLeft(from)
-		return nil, reject, lnd.Refuse(lnd.RefusedStale, "of another life than its connections")
+		return nil, reject, lnd.Refuse(lnd.RefusedStale, "its incarnation or version differs from that of its connections")
 	}
 	p.making = append(p.making, c)
 	var evicted *peering.Newcomer[*conn]

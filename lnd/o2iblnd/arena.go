@@ -71,7 +71,7 @@ func orderOf(n int) int { return bits.Len(uint(max(n-1, 0)) / pageSize) }
 // alloc allocates a block of at least n bytes.
 func (a *arena) alloc(n int) (block, error) {
 	if n > lnet.MTU {
-		return block{}, fmt.Errorf("%d bytes: more than a message has", n)
+		return block{}, fmt.Errorf("allocate %d bytes: more than the %d bytes of a message", n, lnet.MTU)
 	}
 	order := orderOf(n)
 	for {
@@ -187,7 +187,7 @@ func (a *arena) close() error {
 	}
 	a.slabs = nil
 	if a.used > 0 {
-		return fmt.Errorf("%d bytes of the pool were not returned", a.used)
+		return fmt.Errorf("%d bytes of registered memory were not released", a.used)
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func TestLostMemory(t *testing.T) {
 		}
 		x.release()
 		err = d.Close()
-		if (err != nil) != lost || lost && !strings.Contains(err.Error(), "8192 bytes of the pool were not returned") {
+		if (err != nil) != lost || lost && !strings.Contains(err.Error(), "8192 bytes of registered memory were not released") {
 			t.Errorf("lost %t: %v", lost, err)
 		}
 	}

@@ -27,7 +27,7 @@ type listener struct {
 // backlog is how many connection requests may wait to be processed.
 const backlog = 128
 
-var errDefunct = errors.New("the listener is about to go")
+var errDefunct = errors.New("the previous listener is still closing")
 
 // bind makes i a user of the listener for its address. It creates the listener if the address has no other. It
 // returns a *lnd.ListenError if that fails, or if the existing listener is defunct and its users have not left
@@ -147,7 +147,7 @@ func (d *Driver) events(ch verbs.Channel) {
 		case errors.Is(err, verbs.ErrClosed):
 			return
 		case err != nil:
-			d.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "connection events cannot be fetched"}, slog.Any("cause", err))
+			d.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "cannot read events of the RDMA connection manager; no connections are established until a retry succeeds"}, slog.Any("cause", err))
 			time.Sleep(eventsPause)
 			continue
 		}
@@ -198,7 +198,7 @@ func (d *Driver) removed(dev *device) {
 	if dev.gone.Swap(true) {
 		return
 	}
-	d.log.Warn("device is gone", "device", dev.attr.Name)
+	d.log.Warn("RDMA device was removed or has failed; its connections are closed", "device", dev.attr.Name)
 	d.mu.Lock()
 	var list []*listener
 	for _, l := range d.listeners {

@@ -90,7 +90,7 @@ const module = "ko2iblnd"
 var fields = slices.Concat(lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *int { return &c.PeerCreditsHiw }, lnd.Tunable{
 		Name: "peercredits_hiw", Parameter: "peer_credits_hiw", Module: module, Max: math.MaxInt32,
-		Help: "credits owed that are returned by a message; 0: half of peer_credits",
+		Help: "number of owed credits that are returned at once; 0: half of peer_credits",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.KernelOnly.MapOnDemand }, lnd.Tunable{
 		Name: "map_on_demand", Parameter: "map_on_demand", Module: module, Kind: lnd.Bool, Max: math.MaxInt32, Default: 1,
@@ -98,7 +98,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.ConcurrentSends }, lnd.Tunable{
 		Name: "concurrent_sends", Parameter: "concurrent_sends", Module: module, Max: math.MaxInt32,
-		Help: "work requests under way to one peer; 0: peer_credits",
+		Help: "most work requests in progress to one peer; 0: peer_credits",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.KernelOnly.FMRPoolSize }, lnd.Tunable{
 		Name: "fmr_pool_size", Parameter: "fmr_pool_size", Module: module, Max: math.MaxInt32, Default: 512,
@@ -114,7 +114,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.KernelOnly.NTX }, lnd.Tunable{
 		Name: "ntx", Parameter: "ntx", Module: module, Max: math.MaxInt32, Default: 512,
-		Help: "without effect: messages under way in kernels",
+		Help: "without effect: messages in progress in kernels",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.ConnsPerPeer }, lnd.Tunable{
 		Name: "conns_per_peer", Parameter: "conns_per_peer", Module: module, Max: maxPerPeer, Default: 1, Live: true, Letter: "m",
@@ -122,7 +122,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Timeout }, lnd.Tunable{
 		Name: "timeout", Parameter: "timeout", Module: module, Max: maxSeconds, Default: 50, Unit: lnd.Seconds, Live: true, PerNet: true,
-		Help: "time without progress; 0: lnd_timeout",
+		Help: "time without progress until a message fails; 0: lnd_timeout",
 	}),
 	lnd.TOSIn(func(c *Config) *int { return &c.TOS }, module),
 	lnd.NumberIn(func(c *Config) *int { return &c.Service }, lnd.Tunable{
@@ -141,7 +141,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 }, lnd.FlowIn(func(c *Config) *lnd.Tunables { return &c.Tunables }, module, "; the queue depth, 8 to 255"), lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *int { return &c.WrqSge }, lnd.Tunable{
 		Parameter: "wrq_sge", Module: module, Min: 1, Max: maxPieces, Default: 2,
-		Help: "pieces of memory in an RDMA WRITE",
+		Help: "most pieces of memory in an RDMA WRITE",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.RetryCount }, lnd.Tunable{
 		Parameter: "retry_count", Module: module, Max: 7, Default: 5,
@@ -157,11 +157,11 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.BoolIn(func(c *Config) *bool { return &c.UsePrivilegedPort }, lnd.Tunable{
 		Parameter: "use_privileged_port", Module: module, Default: 1,
-		Help: "call from ports up to 1023",
+		Help: "connect from ports up to 1023",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.Pool }, lnd.Tunable{
 		Parameter: "pool", Min: 4, Max: maxMany, Default: 64, Unit: lnd.MiB,
-		Help: "registered memory for data that no device knows, twice",
+		Help: "size of each of two pools of memory that unregistered data is copied through",
 	}),
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Spin }, lnd.Tunable{
 		Parameter: "spin", Max: maxMany, Unit: lnd.Microseconds,

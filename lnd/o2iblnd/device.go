@@ -112,7 +112,7 @@ func (dev *device) close() {
 		d.mu.Unlock()
 	}
 	if err := dev.v.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
-		d.log.Warn("device is not closed", "device", dev.attr.Name, "cause", err)
+		d.log.Warn("cannot close an RDMA device", "device", dev.attr.Name, "cause", err)
 	}
 }
 
@@ -124,7 +124,7 @@ func (dev *device) watch() {
 		n, err := dev.v.Events(ev[:])
 		if err != nil {
 			if !errors.Is(err, verbs.ErrClosed) {
-				dev.d.log.Warn("no more events of a device", "device", dev.attr.Name, "cause", err)
+				dev.d.log.Warn("cannot read events of an RDMA device; changes of its ports are not detected until lnetd restarts", "device", dev.attr.Name, "cause", err)
 			}
 			return
 		}
@@ -152,7 +152,7 @@ func (dev *device) event(e verbs.AsyncEvent) {
 			i.checkLink()
 		}
 	case verbs.AsyncCQError: // completions were lost, and their connections are unknown, so the device counts as failed
-		dev.d.log.Error("a completion queue has overflowed", "device", dev.attr.Name)
+		dev.d.log.Error("a completion queue of an RDMA device overflowed; connections on the device are closed", "device", dev.attr.Name)
 		dev.d.removed(dev)
 	}
 }

@@ -51,7 +51,7 @@ func New(c Config) (*Driver, error) {
 		return nil, err
 	}
 	if c.Provider == nil {
-		return nil, errors.New("o2iblnd: no provider of verbs")
+		return nil, errors.New("o2iblnd: Config.Provider is not set")
 	}
 	if c.Host == nil {
 		c.Host = &hostnet.Kernel{}
@@ -89,7 +89,7 @@ func (d *Driver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) 
 // newInterface creates an interface from its resolved configuration. It starts no goroutine.
 func (d *Driver) newInterface(c *lnd.Config, place *peering.Place) (*Interface, error) {
 	if !place.Address.Is4() {
-		return nil, fmt.Errorf("device %s, address %s: o2ib carries IPv4 addresses alone (o2iblnd 2.1)", place.Device.Name, place.Address)
+		return nil, fmt.Errorf("device %s, address %s: o2ib nets only support IPv4 addresses (o2iblnd 2.1)", place.Device.Name, place.Address)
 	}
 	o, err := d.tuned(c.Options)
 	if err != nil {
@@ -139,7 +139,7 @@ func (d *Driver) leave(i *Interface) {
 	defer d.binding.Unlock()
 	if d.interfaces.Len() == 0 && d.channel != nil {
 		if err := d.channel.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
-			d.log.Warn("event channel is not closed", "cause", err)
+			d.log.Warn("cannot close the event channel of the RDMA connection manager", "cause", err)
 			return
 		}
 		d.channel = nil

@@ -13,10 +13,10 @@ import (
 // Causes of closed connections and failed messages.
 var (
 	errPeerGone    = fmt.Errorf("%w: closed by the peer", lnd.ErrDisconnected)
-	errNoMemory    = errors.New("the pool is empty")
-	errMemoryTime  = fmt.Errorf("%w: waiting for memory: %w", lnd.ErrTimeout, syscall.ENOMEM)
-	errDeviceGone  = fmt.Errorf("the device is gone: %w", syscall.ENODEV)
-	errShortAnswer = errors.New("fewer bytes than were asked for, which a kernel may not have written: ask for as many as there are")
+	errNoMemory    = errors.New("the pool of registered memory is empty")
+	errMemoryTime  = fmt.Errorf("%w: no registered memory became free: %w", lnd.ErrTimeout, syscall.ENOMEM)
+	errDeviceGone  = fmt.Errorf("the RDMA device was removed or has failed: %w", syscall.ENODEV)
+	errShortAnswer = errors.New("the reply has fewer bytes than were requested, and a kernel may not have written all of them: request exactly as many as the target has")
 )
 
 // statusOf returns the health class of a failure. If neither side is at fault (protocol.OK), this is

@@ -77,7 +77,7 @@ func (i *Interface) rebind(now time.Time) {
 	i.nextBind = now.Add(bindPeriod)
 	if err := i.driver.bind(i); err != nil {
 		if i.absent = errors.Is(err, verbs.ErrNoDevice); !i.absent {
-			i.Log.Debug("no device", "device", i.Device(), "cause", err)
+			i.Log.Debug("RDMA device of the interface is still missing", "device", i.Device(), "cause", err)
 		}
 		return
 	}
@@ -85,7 +85,7 @@ func (i *Interface) rebind(now time.Time) {
 		i.driver.unbind(i)
 		return
 	}
-	i.Log.Warn("device is back", "device", i.Device())
+	i.Log.Warn("RDMA device is in use again", "device", i.Device())
 	i.counters.rebinds.Add(1)
 	i.registerAgain()
 	i.CheckLink()

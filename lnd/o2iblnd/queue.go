@@ -144,7 +144,7 @@ func (q *queue) work() {
 		n, err := q.cq.Wait(b.wc[:], q.dev.d.config.Spin)
 		if err != nil {
 			if !errors.Is(err, verbs.ErrClosed) {
-				q.dev.d.log.Error("a completion queue has failed", "device", q.dev.attr.Name, "cause", err)
+				q.dev.d.log.Error("cannot read a completion queue of an RDMA device; connections on the device are closed", "device", q.dev.attr.Name, "cause", err)
 				q.dev.d.removed(q.dev)
 			}
 			return

@@ -14,7 +14,7 @@ import (
 
 // errSlow is the cause when an inbound connection is closed that this node has accepted, but that was not
 // established in time.
-var errSlow = &lnd.RefusedError{Reason: lnd.RefusedSlow, Err: fmt.Errorf("%w: the caller did not go on", lnd.ErrTimeout)}
+var errSlow = &lnd.RefusedError{Reason: lnd.RefusedSlow, Err: fmt.Errorf("%w: the caller did not complete the handshake", lnd.ErrTimeout)}
 
 // misunderstood returns the *lnd.RefusedError for a caller whose request was rejected with r because of err.
 func misunderstood(r *protocol.Reject, err error) error {

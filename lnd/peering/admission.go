@@ -41,10 +41,10 @@ func NewAdmission(perSource int) Admission {
 // must be refused, Enter counts nothing and returns a *lnd.RefusedError.
 func (a *Admission) Enter(from netip.Addr, nid lnet.NID, known bool, at time.Time) error {
 	if a.conns[from] >= a.perSource {
-		return lnd.Refuse(lnd.RefusedMany, "%s has %d connections", from, a.perSource)
+		return lnd.Refuse(lnd.RefusedMany, "%s already has the maximum of %d connections", from, a.perSource)
 	}
 	if !known && !a.allowClaim(from, nid, at) {
-		return lnd.Refuse(lnd.RefusedClaims, "%s calls by too many NIDs", from)
+		return lnd.Refuse(lnd.RefusedClaims, "%s connects with too many different NIDs", from)
 	}
 	a.conns[from]++
 	return nil

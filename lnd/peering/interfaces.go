@@ -106,7 +106,7 @@ func (t *Interfaces[I]) Close() error {
 	defer t.mu.Unlock()
 	t.closed = true
 	if n := len(t.open); n > 0 {
-		return fmt.Errorf("%d interfaces are open", n)
+		return fmt.Errorf("%d interfaces are still open", n)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestInterfaces(t *testing.T) {
 	if n := all.Len(); n != 1 || all.Find(b) != "" {
 		t.Errorf("%d are there, and %q", n, all.Find(b))
 	}
-	if err := all.Close(); err == nil || err.Error() != "1 interfaces are open" {
+	if err := all.Close(); err == nil || err.Error() != "1 interfaces are still open" {
 		t.Errorf("closed: %v", err)
 	}
 	all.Leave(a)

@@ -29,13 +29,13 @@ type Place struct {
 // interface logs to log if c has no logger.
 func FindPlace(ctx context.Context, c *lnd.Config, t lnet.NetType, h hostnet.Host, log *boundedlog.Log) (*Place, error) {
 	if c.Upper == nil {
-		return nil, errors.New("no upper")
+		return nil, errors.New("Config.Upper is not set")
 	}
 	if err := c.Resolve(); err != nil {
 		return nil, err
 	}
 	if c.Net.Type() != t {
-		return nil, fmt.Errorf("net type %s: not %s", c.Net.Type(), t)
+		return nil, fmt.Errorf("net type is %s instead of %s", c.Net.Type(), t)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

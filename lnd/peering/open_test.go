@@ -34,9 +34,9 @@ func TestFindPlace(t *testing.T) {
 	}{
 		"by device":    {t.Context(), lnd.Config{Net: tcp, Device: "eth0", Upper: upper{}}, ""},
 		"by nid":       {t.Context(), lnd.Config{NID: lnet.NIDFromIP(tcp, home), Upper: upper{}}, ""},
-		"no upper":     {t.Context(), lnd.Config{Net: tcp}, "no upper"},
+		"no upper":     {t.Context(), lnd.Config{Net: tcp}, "Config.Upper is not set"},
 		"two nets":     {t.Context(), lnd.Config{Net: tcp + 1, NID: nid(1), Upper: upper{}}, "not on"},
-		"another type": {t.Context(), lnd.Config{Net: lnet.MakeNet(lnet.TypeO2IB, 0), Upper: upper{}}, "not tcp"},
+		"another type": {t.Context(), lnd.Config{Net: lnet.MakeNet(lnet.TypeO2IB, 0), Upper: upper{}}, "instead of tcp"},
 		"canceled":     {canceled, lnd.Config{Net: tcp, Upper: upper{}}, context.Canceled.Error()},
 		"no device":    {t.Context(), lnd.Config{Net: tcp, Device: "eth7", Upper: upper{}}, "eth7"},
 	} {

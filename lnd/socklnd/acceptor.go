@@ -97,7 +97,7 @@ func (a *acceptor) accept() {
 		}
 		if err != nil {
 			a.d.log.Report(boundedlog.Line{
-				Level: slog.LevelWarn, Text: "accept failed", Of: boundedlog.About("listener", a.listener.Addr().String()),
+				Level: slog.LevelWarn, Text: "cannot accept a connection of a peer; retrying", Of: boundedlog.About("listener", a.listener.Addr().String()),
 			}, slog.Any("cause", err))
 			if n := a.d.halfOpen.Evict(); n != nil { // frees a descriptor
 				_ = n.Conn.stream.Close()
@@ -173,7 +173,7 @@ func (d *Driver) readHandshake(n *peering.Newcomer[newcomer]) (i *Interface, err
 		case protocol.GotRequest:
 			i = d.interfaces.Find(setup.Request.NID)
 			if i == nil {
-				return nil, lnd.Refuse(lnd.RefusedNID, "request for %s: no such nid here", setup.Request.NID)
+				return nil, lnd.Refuse(lnd.RefusedNID, "request for %s: this node has no NI with this NID", setup.Request.NID)
 			}
 		case protocol.GotHello:
 			if err := d.halfOpen.Leave(n); err != nil {
@@ -238,7 +238,7 @@ func (i *Interface) admit(s Stream, h protocol.Hello, order binary.ByteOrder) er
 		err = closedRefusal(s, err)
 	}
 	if verdict != protocol.Register {
-		err = lnd.Refuse(why, "hello from %s: %s", p.ID, verdict)
+		err = lnd.Refuse(why, "hello from %s: %s", p.ID, refusalText(why))
 	}
 	return i.admitted(p, c, verdict, err)
 }

@@ -106,7 +106,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.SockTimeout }, lnd.Tunable{
 		Name: "timeout", Parameter: "sock_timeout", Module: module, Max: maxSeconds, Default: 50, Unit: lnd.Seconds, Live: true, PerNet: true,
-		Help: "time without progress; 0: lnd_timeout",
+		Help: "time without progress until a message fails; 0: lnd_timeout",
 	}),
 	lnd.TOSIn(func(c *Config) *int { return &c.TOS }, module),
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.BusyPoll }, lnd.Tunable{
@@ -115,19 +115,19 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.AcceptPortBulk }, lnd.Tunable{
 		Parameter: "accept_port_bulk", Module: "lnet", Max: maxPort,
-		Help: "port for connections other than CONTROL; 0: port",
+		Help: "port to accept bulk connections on; 0: port",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.ConnectPortBulk }, lnd.Tunable{
 		Parameter: "connect_port_bulk", Max: maxPort,
-		Help: "port to open these connections to; 0: connect_port",
+		Help: "port to open bulk connections to; 0: connect_port",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.AcceptBacklog }, lnd.Tunable{
 		Parameter: "accept_backlog", Module: "lnet", Min: 1, Max: 4096, Default: 127,
-		Help: "connections that wait to be accepted",
+		Help: "most connections that wait to be accepted",
 	}),
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.AcceptTimeout }, lnd.Tunable{
 		Parameter: "accept_timeout", Module: "lnet", Min: 1, Max: 3600, Default: 5, Unit: lnd.Seconds,
-		Help: "time for a caller to introduce itself",
+		Help: "time within which a caller must complete the handshake",
 	}),
 }, lnd.FlowIn(func(c *Config) *lnd.Tunables { return &c.Tunables }, module, ""), lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.MinReconnect }, lnd.Tunable{
@@ -140,11 +140,11 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.EagerAck }, lnd.Tunable{
 		Parameter: "eager_ack", Module: module, Max: 15,
-		Help: "connection types that acknowledge at once, a mask",
+		Help: "mask of the connection types on which TCP acknowledges at once",
 	}),
 	lnd.BoolIn(func(c *Config) *bool { return &c.TypedConns }, lnd.Tunable{
 		Parameter: "typed_conns", Module: module, Default: 1,
-		Help: "bulk data has connections of its own",
+		Help: "use separate connections for bulk data",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.MinBulk }, lnd.Tunable{
 		Parameter: "min_bulk", Module: module, Max: maxBytes, Default: 1024, Unit: lnd.Bytes,
@@ -160,7 +160,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.BoolIn(func(c *Config) *bool { return &c.Nagle }, lnd.Tunable{
 		Parameter: "nagle", Module: module,
-		Help: "delay small segments",
+		Help: "use Nagle's algorithm, which delays small segments",
 	}),
 	lnd.BoolIn(func(c *Config) *bool { return &c.RoundRobin }, lnd.Tunable{
 		Parameter: "round_robin", Module: module, Default: 1,
@@ -284,7 +284,7 @@ func (c *Config) Validate() error {
 	case !port(c.AcceptPort):
 		return bad("accept_port", c.AcceptPort, "not a port")
 	case c.AcceptPort == 0 && c.ConnectPort == 0:
-		return bad("accept_port", 0, "no port to call others at: set connect_port")
+		return bad("accept_port", 0, "there is no port to connect to: set connect_port")
 	case !port(c.ConnectPort):
 		return bad("connect_port", c.ConnectPort, "not a port")
 	case c.MaxReconnect < c.MinReconnect:

@@ -18,9 +18,9 @@ type counters struct {
 func (c *counters) list(m moved) []lnd.Counter {
 	return []lnd.Counter{
 		{Name: "checksum_errors_total", Value: c.checksumErrors.Load(), Help: "Messages that arrived damaged."},
-		{Name: "receive_timeouts_total", Value: c.receiveTimeouts.Load(), Help: "Connections closed since a message stopped arriving."},
-		{Name: "send_timeouts_total", Value: c.sendTimeouts.Load(), Help: "Connections closed since the peer did not take what was sent."},
-		{Name: "keepalives_total", Value: c.keepalives.Load(), Help: "Messages sent to see whether a silent peer is there."},
+		{Name: "receive_timeouts_total", Value: c.receiveTimeouts.Load(), Help: "Connections closed because the rest of a message did not arrive in time."},
+		{Name: "send_timeouts_total", Value: c.sendTimeouts.Load(), Help: "Connections closed because the peer received no data in time."},
+		{Name: "keepalives_total", Value: c.keepalives.Load(), Help: "Keepalive messages sent to silent peers."},
 		{Name: "zc_acks_total", Value: c.acknowledgements.Load(), Help: "Zero-copy requests of peers that were acknowledged."},
 		{Name: "sent_bytes_total", Value: m.sent, Help: "Bytes sent, headers included."},
 		{Name: "received_bytes_total", Value: m.received, Help: "Bytes received, headers included."},

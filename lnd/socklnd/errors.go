@@ -15,11 +15,11 @@ import (
 // Causes of closed connections and failed messages.
 var (
 	errEOF         = fmt.Errorf("%w: closed by the peer", lnd.ErrDisconnected)
-	errTruncated   = fmt.Errorf("%w: closed by the peer inside a message", lnd.ErrProtocol)
-	errReceiveTime = fmt.Errorf("%w: a message stopped arriving", lnd.ErrTimeout)
-	errSendTime    = fmt.Errorf("%w: the peer does not take what is sent", lnd.ErrTimeout)
-	errManyAcks    = fmt.Errorf("%w: %d acknowledgements wait to be read", lnd.ErrProtocol, maxAcks)
-	errTurnedAway  = &lnd.CallError{Reason: lnd.CallTurnedAway, Err: errors.New("refused again and again")}
+	errTruncated   = fmt.Errorf("%w: the peer closed the connection in the middle of a message", lnd.ErrProtocol)
+	errReceiveTime = fmt.Errorf("%w: the rest of a message did not arrive", lnd.ErrTimeout)
+	errSendTime    = fmt.Errorf("%w: the peer receives no more data", lnd.ErrTimeout)
+	errManyAcks    = fmt.Errorf("%w: the peer does not receive the acknowledgements of %d zero-copy requests", lnd.ErrProtocol, maxAcks)
+	errTurnedAway  = &lnd.CallError{Reason: lnd.CallTurnedAway, Err: errors.New("the peer refused several attempts to connect in a row")}
 )
 
 // connectStatus returns the health class of messages that waited for a connection, which could not be made

@@ -9,7 +9,7 @@ import (
 
 // errFaulty is the cause when a connection is closed because the memory of a message became unreadable while
 // the message was being written, so that it cannot be completed.
-var errFaulty = fmt.Errorf("%w: the payload of a message is gone that was being written", lnd.ErrDisconnected)
+var errFaulty = fmt.Errorf("%w: the memory of a message became inaccessible while the message was being sent", lnd.ErrDisconnected)
 
 // dropFaulty is called after a write has failed with EFAULT: the payload of a message in the batch can no
 // longer be read, because the program that owns the memory has taken it away. dropFaulty fails the messages

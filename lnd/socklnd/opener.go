@@ -181,7 +181,7 @@ func (p *peer) openFailed(ctx context.Context, err error) {
 		p.openCanceled()
 		return
 	}
-	p.Backoff.Fail(now, fmt.Errorf("not called again yet: %w", err), jitter)
+	p.Backoff.Fail(now, fmt.Errorf("the next attempt to connect is not due yet after the last one failed: %w", err), jitter)
 	p.stopOpening()
 	failed := p.i.Error("connect", p.ID.NID, connectStatus(err), err)
 	if len(p.conns) == 0 {
@@ -415,7 +415,7 @@ func (i *Interface) dial(ctx context.Context, to netip.AddrPort) (s Stream, priv
 	}
 	if to.Addr().Is6() && to.Port() == kernelPort {
 		// Such a connection crashes a kernel with accept=all.
-		return nil, false, fmt.Errorf("call %s from an unprivileged port: %w", to, syscall.EACCES)
+		return nil, false, fmt.Errorf("connect to %s: a privileged source port is required: %w", to, syscall.EACCES)
 	}
 	s, err = i.driver.config.Network.Dial(ctx, netip.AddrPortFrom(i.Address, 0), to)
 	return s, false, err

@@ -56,9 +56,9 @@ func (r role) tryAcquire() bool {
 
 var (
 	// errUnplaced makes a caller leave the current message to the reader, which then waits for its placement.
-	errUnplaced = errors.New("the placement is yet to come")
+	errUnplaced = errors.New("the message has no placement yet")
 	// errRequest makes a caller leave the current message to the reader because it is not an answer.
-	errRequest = errors.New("a request has come")
+	errRequest = errors.New("the message is a request")
 	// errPanic ends the connection after a handler has panicked in a caller's goroutine.
 	errPanic = errors.New("a handler of the program has panicked")
 )

@@ -69,6 +69,23 @@ func refusalFor(v protocol.Verdict, in *protocol.Inbound, ended error) lnd.Refus
 	return lnd.RefusedDuplicate
 }
 
+// refusalText describes a reason that refusalFor returns.
+func refusalText(r lnd.Refusal) string {
+	switch r {
+	case lnd.RefusedHello:
+		return "its connection type is invalid"
+	case lnd.RefusedGone:
+		return "the caller has closed the connection"
+	case lnd.RefusedClosing:
+		return "the interface or the peer is being closed"
+	case lnd.RefusedStale:
+		return "its incarnation or version differs from that of its connections"
+	case lnd.RefusedRace:
+		return "this node is connecting to the caller itself"
+	}
+	return "there are enough connections of its type"
+}
+
 // refused counts and logs a caller that was refused because of err. It is counted on i, the interface that the
 // caller requested, or on any interface of the acceptor if i is nil.
 func (a *acceptor) refused(i *Interface, s Stream, err error) {

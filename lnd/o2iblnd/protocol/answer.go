@@ -1,7 +1,7 @@
 package protocol
 
 import (
-	"errors"
+	"fmt"
 	"syscall"
 	"time"
 )
@@ -24,15 +24,13 @@ func (c *Conn) Consumed(now time.Time, rx *Rx, b *Batch) {
 	c.pump(now, b)
 }
 
-var errTooLong = errors.New("more than the request is about")
-
 // Sink answers a PUT_REQ by offering sink, which may be shorter than the payload; the peer writes into it
 // (o2iblnd 10.2 step 3b). The memory must not be accessed until rx is in Batch.Placed. If sink cannot be sent
 // to a peer, rx fails and the peer receives a PUT_NAK.
 func (c *Conn) Sink(now time.Time, rx *Rx, sink *Descriptor, b *Batch) {
 	err := sink.sendable(c.session.Fragments)
 	if n := sink.Length(); err == nil && n > int(rx.Header.PayloadLength) {
-		err = c.out.fieldError("payload_length", rx.Header.PayloadLength, errTooLong)
+		err = c.out.fieldError("payload_length", rx.Header.PayloadLength, fmt.Errorf("less than the %d bytes of the sink", n))
 	}
 	if err != nil {
 		c.answer(now, rx, PutNak, -int32(syscall.EINVAL), &Failure{Health: LocalError, Errno: syscall.EINVAL, Err: err}, b)
@@ -48,7 +46,7 @@ func (c *Conn) Sink(now time.Time, rx *Rx, sink *Descriptor, b *Batch) {
 func (c *Conn) Reply(now time.Time, rx *Rx, source []Segment, b *Batch) {
 	n := length(source)
 	if n > rx.Room() {
-		err := c.out.fieldError("sink_length", rx.Header.Length, errTooLong)
+		err := c.out.fieldError("sink_length", rx.Header.Length, fmt.Errorf("less than the %d bytes of the reply", n))
 		c.answer(now, rx, GetDone, -int32(syscall.EMSGSIZE), &Failure{Health: LocalError, Errno: syscall.EMSGSIZE, Err: err}, b)
 		return
 	}

@@ -7,9 +7,9 @@ import (
 )
 
 var (
-	errQueued   = errors.New("queued for too long")
-	errNotSent  = errors.New("posted, and not completed")
-	errNoAnswer = errors.New("no answer")
+	errQueued   = errors.New("not sent in time")
+	errNotSent  = errors.New("posted, but not completed by the device in time")
+	errNoAnswer = errors.New("the peer did not answer in time")
 )
 
 // Tick handles timeouts and keepalives. The caller calls it at KeepaliveDue and, while the connection is Busy,

@@ -133,7 +133,7 @@ func (c *Credits) Posted(t Type) {
 // spent so many (o2iblnd 9.4).
 func (c *Credits) Returned(n uint8) error {
 	if c.credits+int(n) > c.depth {
-		return broken("credits %d: %d of %d are here already", n, c.credits, c.depth)
+		return broken("the message returns %d credits, but only %d are in use", n, c.depth-c.credits)
 	}
 	c.credits += int(n)
 	return nil
@@ -145,7 +145,7 @@ func (c *Credits) Took(t Type) error {
 		return nil
 	}
 	if c.held == c.depth {
-		return broken("%v without a credit: %d are spent", t, c.depth)
+		return broken("%v without a credit: the peer has used all %d", t, c.depth)
 	}
 	c.held++
 	return nil

@@ -65,9 +65,9 @@ func (d *Descriptor) copyFrom(o *Descriptor) {
 }
 
 var (
-	errFragments     = fmt.Errorf("not 1 to %d", MaxFragments)
-	errManyFragments = errors.New("none, or more than the peer takes")
-	errTotal         = fmt.Errorf("not 1 to %d bytes in all", lnet.MTU)
+	errFragments     = fmt.Errorf("not within 1 to %d", MaxFragments)
+	errManyFragments = errors.New("not within 1 to the limit of the peer")
+	errTotal         = fmt.Errorf("not within 1 to %d bytes", lnet.MTU)
 )
 
 // sendable returns an error if d must not be sent to a peer. fragments is the number of fragments that the peer

@@ -38,15 +38,15 @@ type Listener struct {
 var ErrRejected = errors.New("rejected")
 
 var (
-	errPort    = errors.New("not below 1024")
-	errNoNI    = errors.New("no NI here")
-	errStamp   = errors.New("does not match our stamp")
-	errNotReq  = errors.New("no CONNREQ")
-	errDepth   = errors.New("not as deep as that")
-	errNoDepth = errors.New("no credits at all")
-	errFrags   = errors.New("not as many")
-	errNoFrags = errors.New("none at all")
-	errSize    = fmt.Errorf("not %d", MaxMessage)
+	errPort    = errors.New("a privileged port, below 1024, is required")
+	errNoNI    = errors.New("this node has no NI with this NID")
+	errStamp   = errors.New("not the incarnation of this NI")
+	errNotReq  = errors.New("expected CONNREQ")
+	errDepth   = errors.New("more than this node allows")
+	errNoDepth = errors.New("must be at least 1")
+	errFrags   = errors.New("more than this node allows")
+	errNoFrags = errors.New("must be at least 1")
+	errSize    = fmt.Errorf("must be %d", MaxMessage)
 )
 
 const privilegedPorts = 1024

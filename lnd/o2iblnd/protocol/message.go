@@ -70,17 +70,17 @@ type Params struct {
 }
 
 var (
-	errAnySource  = errors.New("names nobody")
+	errAnySource  = errors.New("not the NID of a node")
 	errReserved   = errors.New("reserved bits are set")
-	errNob        = errors.New("more than has come")
-	errSmall      = errors.New("too small for the type")
+	errNob        = errors.New("more bytes than were received")
+	errSmall      = errors.New("less than a message of this type has")
 	errType       = errors.New("unknown")
-	errSum        = errors.New("is neither the signed nor the unsigned one")
-	errNotPut     = errors.New("neither PUT nor REPLY in a PUT_REQ")
-	errNotGet     = errors.New("no GET in a GET_REQ")
-	errLarge      = errors.New("is not of 4 address bytes")
+	errSum        = errors.New("neither the signed nor the unsigned checksum of the message")
+	errNotPut     = errors.New("a PUT_REQ must contain a PUT or REPLY")
+	errNotGet     = errors.New("a GET_REQ must contain a GET")
+	errLarge      = errors.New("16-byte address in a message for 4-byte addresses")
 	errPayload    = fmt.Errorf("more than %d bytes in an IMMEDIATE", MaxPayload)
-	errNotContent = errors.New("more than has come")
+	errNotContent = errors.New("more bytes than were received")
 )
 
 // Append appends m without its payload and checksum. To send an IMMEDIATE, the caller then appends

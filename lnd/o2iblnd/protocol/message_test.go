@@ -161,16 +161,16 @@ func TestDecodeRules(t *testing.T) {
 		want string
 	}{
 		{"fragments behind the end", put(132, 2, 0), "descriptor: 20 of 32 bytes: unexpected EOF"},
-		{"no fragments", put(132, 0), "descriptor: nfrags 0: not 1 to 257"},
-		{"many fragments", put(132, 2, 1), "descriptor: nfrags 258: not 1 to 257"},
-		{"no GET", put(72, 1), "message: type PUT: no GET in a GET_REQ"},
+		{"no fragments", put(132, 0), "descriptor: nfrags 0: not within 1 to 257"},
+		{"many fragments", put(132, 2, 1), "descriptor: nfrags 258: not within 1 to 257"},
+		{"no GET", put(72, 1), "message: type PUT: a GET_REQ must contain a GET"},
 		{"reserved bits of LNet's NID", put(55, 1), "header: dest_nid 0x010500000a080002: reserved bits are set"},
-		{"nob below the type's", put(8, 135), "message: nob 135: too small for the type"},
+		{"nob below the type's", put(8, 135), "message: nob 135: less than a message of this type has"},
 		{"type", put(6, 0xd8), "message: type 216: unknown"},
 		{"reserved bits of dstnid", put(39, 1), "message: dstnid 0x10500000a080002: reserved bits are set"},
-		{"source", put(16, ones...), "message: srcnid 0xffffffffffffffff: names nobody"},
-		{"checksum", put(12, 1), "message: cksum 0x1: is neither the signed nor the unsigned one"},
-		{"nob above what has come", put(8, 255), "message: nob 255: more than has come"},
+		{"source", put(16, ones...), "message: srcnid 0xffffffffffffffff: not the NID of a node"},
+		{"checksum", put(12, 1), "message: cksum 0x1: neither the signed nor the unsigned checksum of the message"},
+		{"nob above what has come", put(8, 255), "message: nob 255: more bytes than were received"},
 		{"header", func(b []byte) []byte { return b[:47] }, "message: 47 of 48 bytes: unexpected EOF"},
 		{"version", put(4, 0x13), "message: version 19: unknown"},
 		{"magic", put(0, 0x92), "message: magic 0x0be91b92: unknown"},
@@ -192,7 +192,7 @@ func TestDecodeRules(t *testing.T) {
 func TestPutReqHasPutOrReply(t *testing.T) {
 	m := from1(Message{Type: PutReq, LNet: lnet.Header{Dest: nid2, Src: nid1, Type: lnet.MsgAck}})
 	_, err := m.Decode(encode(t, &m, binary.LittleEndian), Check)
-	if err == nil || err.Error() != "message: type ACK: neither PUT nor REPLY in a PUT_REQ" {
+	if err == nil || err.Error() != "message: type ACK: a PUT_REQ must contain a PUT or REPLY" {
 		t.Error(err)
 	}
 }
@@ -219,7 +219,7 @@ func TestBytesBehindAMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var field *lnet.FieldError
-	if _, err := again.Content(); !errors.As(err, &field) || err.Error() != "message: payload_length 3: more than has come" {
+	if _, err := again.Content(); !errors.As(err, &field) || err.Error() != "message: payload_length 3: more bytes than were received" {
 		t.Error(err)
 	}
 }
@@ -250,14 +250,14 @@ func TestAppendRefuses(t *testing.T) {
 		message Message
 		want    string
 	}{
-		{"large source", Message{Type: Noop, Src: large}, "message: srcnid 2001:db8::1@o2ib: is not of 4 address bytes"},
-		{"large destination", Message{Type: Noop, Dst: large}, "message: dstnid 2001:db8::1@o2ib: is not of 4 address bytes"},
+		{"large source", Message{Type: Noop, Src: large}, "message: srcnid 2001:db8::1@o2ib: 16-byte address in a message for 4-byte addresses"},
+		{"large destination", Message{Type: Noop, Dst: large}, "message: dstnid 2001:db8::1@o2ib: 16-byte address in a message for 4-byte addresses"},
 		{"type", Message{Type: 7}, "message: type type 0x07: unknown"},
 		{"payload", Message{Type: Immediate, LNet: lnet.Header{PayloadLength: 3977}},
 			"message: payload_length 3977: more than 3976 bytes in an IMMEDIATE"},
-		{"no fragments", Message{Type: PutAck}, "descriptor: nfrags 0: not 1 to 257"},
+		{"no fragments", Message{Type: PutAck}, "descriptor: nfrags 0: not within 1 to 257"},
 		{"many fragments", Message{Type: GetReq, Sink: Descriptor{Fragments: make([]Fragment, 258)}},
-			"descriptor: nfrags 258: not 1 to 257"},
+			"descriptor: nfrags 258: not within 1 to 257"},
 	} {
 		b, err := c.message.Append([]byte("before"), binary.LittleEndian)
 		if err == nil || err.Error() != c.want || string(b) != "before" {

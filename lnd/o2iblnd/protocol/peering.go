@@ -24,7 +24,7 @@ type Peering struct {
 	redials int // number of redials since the last connection or failure
 }
 
-var errOther = errors.New("not the one of this connection")
+var errOther = errors.New("does not match the request")
 
 // Accept decides on a connection request m that Listener.Judge has accepted, and records the caller's version
 // and incarnation (o2iblnd 3.6 rows 12 and 13, 12.3). connected means that connections to the peer, or attempts
@@ -85,9 +85,9 @@ func (p *Peering) Connected(request, m *Message) (Session, error) {
 func answers(request, m *Message) error {
 	switch offer, got := &request.Params, &m.Params; {
 	case m.Type != ConnAck:
-		return m.fieldError("type", m.Type, errors.New("no CONNACK"))
+		return m.fieldError("type", m.Type, errors.New("expected CONNACK"))
 	case m.Version != request.Version:
-		return m.fieldError("version", m.Version, fmt.Errorf("does not answer %v", request.Version))
+		return m.fieldError("version", m.Version, fmt.Errorf("the request has %v", request.Version))
 	case got.Depth > offer.Depth:
 		return m.fieldError("queue_depth", got.Depth, errDepth)
 	case got.Depth == 0:
@@ -157,12 +157,12 @@ func (p *Peering) Rejected(now time.Time, r Rejection) Decision {
 	switch r.Status {
 	case cmConsumer:
 	case cmBadService:
-		return p.refused(syscall.EHOSTUNREACH, errors.New("nobody listens"))
+		return p.refused(syscall.EHOSTUNREACH, errors.New("no o2iblnd listens at the peer's address and port"))
 	case cmStale:
 		p.Stamp = 0
 		return p.redial(now, &r, Stale, false)
 	default:
-		return p.refused(syscall.ECONNREFUSED, fmt.Errorf("rejected by the CM with status %d", r.Status))
+		return p.refused(syscall.ECONNREFUSED, fmt.Errorf("the connection manager rejected the request with status %d", r.Status))
 	}
 	reject, err := DecodeReject(r.Data)
 	if err != nil {
@@ -185,20 +185,20 @@ func (p *Peering) rejected(now time.Time, r *Rejection, reject *Reject, why Reas
 	case RaceLost, Stale:
 	case Uncompat:
 		if reject.Version == V1 && !p.V1 || reject.Version == r.Request.Version {
-			return p.refused(syscall.ECONNREFUSED, fmt.Errorf("%v: the peer wants version %v", reject.Why, reject.Version))
+			return p.refused(syscall.ECONNREFUSED, fmt.Errorf("the peer rejected the request (%v): it requires version %v", reject.Why, reject.Version))
 		}
 	case TooManyFrag:
 		if limits.Fragments == 0 || limits.Fragments >= offer.Fragments {
-			return p.refused(syscall.ECONNREFUSED, fmt.Errorf("%v: %d are too many, the peer's limit is %d", why, offer.Fragments, limits.Fragments))
+			return p.refused(syscall.ECONNREFUSED, fmt.Errorf("the peer rejected the request (%v): %d fragments, its limit is %d", why, offer.Fragments, limits.Fragments))
 		}
 		p.fragments = int(limits.Fragments)
 	case TooDeep:
 		if limits.Depth < MinDepth || limits.Depth >= offer.Depth {
-			return p.refused(syscall.ECONNREFUSED, fmt.Errorf("%v: %d are too many, the peer's limit is %d", why, offer.Depth, limits.Depth))
+			return p.refused(syscall.ECONNREFUSED, fmt.Errorf("the peer rejected the request (%v): %d credits, its limit is %d", why, offer.Depth, limits.Depth))
 		}
 		p.depth = int(limits.Depth)
 	default:
-		return p.refused(syscall.ECONNREFUSED, fmt.Errorf("%v", why))
+		return p.refused(syscall.ECONNREFUSED, fmt.Errorf("the peer rejected the request (%v)", why))
 	}
 	changed := reject.Version != r.Request.Version
 	p.Version, p.Stamp = reject.Version, reject.Stamp

@@ -40,7 +40,7 @@ func TestCallers(t *testing.T) {
 		{name: "dststamp", message: edit(func(m *Message) { m.DstStamp = stamp2 })},
 		{
 			name: "port", port: 1024, listener: func(l *Listener) { l.Privileged = true }, message: base,
-			want: Reject{Version: V2, Why: Fatal, Limits: nothing}, wantErr: "message: source port 1024: not below 1024",
+			want: Reject{Version: V2, Why: Fatal, Limits: nothing}, wantErr: "message: source port 1024: a privileged port, below 1024, is required",
 		},
 		{name: "privileged port", port: 1023, listener: func(l *Listener) { l.Privileged = true }, message: base},
 		{
@@ -65,7 +65,7 @@ func TestCallers(t *testing.T) {
 		},
 		{
 			name: "dstnid", message: edit(func(m *Message) { m.Dst = mustNID("10.8.0.9@o2ib") }),
-			want: Reject{Version: V2, Why: Fatal, Limits: nothing}, wantErr: "dstnid 10.8.0.9@o2ib: no NI here",
+			want: Reject{Version: V2, Why: Fatal, Limits: nothing}, wantErr: "dstnid 10.8.0.9@o2ib: this node has no NI with this NID",
 		},
 		{
 			name: "net", message: edit(func(m *Message) { m.Dst = mustNID("10.8.0.2@o2ib1") }),
@@ -81,11 +81,11 @@ func TestCallers(t *testing.T) {
 		},
 		{
 			name: "other dststamp", message: edit(func(m *Message) { m.DstStamp = 5 }),
-			want: Reject{Version: V2, Why: Stale, Stamp: stamp2, Limits: ours}, wantErr: "dststamp 5: does not match our stamp",
+			want: Reject{Version: V2, Why: Stale, Stamp: stamp2, Limits: ours}, wantErr: "dststamp 5: not the incarnation of this NI",
 		},
 		{
 			name: "type", message: edit(func(m *Message) { m.Type = Noop }), bytes: func(b []byte) []byte { return append(b, make([]byte, 8)...) },
-			want: Reject{Version: V2, Why: Fatal, Stamp: stamp2, Limits: ours}, wantErr: "no CONNREQ",
+			want: Reject{Version: V2, Why: Fatal, Stamp: stamp2, Limits: ours}, wantErr: "expected CONNREQ",
 		},
 		{
 			name: "depth", message: edit(func(m *Message) { m.Params.Depth = 16 }),
@@ -187,16 +187,16 @@ func TestAgree(t *testing.T) {
 func TestAnswersThatAreNone(t *testing.T) {
 	request := from1(Message{Type: ConnReq, Params: paramsOfVectors})
 	for want, edit := range map[string]func(m *Message){
-		"type CONNREQ":                      func(m *Message) { m.Type = ConnReq },
-		"version 0x11":                      func(m *Message) { m.Version = V1 },
-		"queue_depth 9: not as deep":        func(m *Message) { m.Params.Depth = 9 },
-		"queue_depth 0":                     func(m *Message) { m.Params.Depth = 0 },
-		"max_frags 257":                     func(m *Message) { m.Params.Fragments = 257 },
-		"max_frags 0":                       func(m *Message) { m.Params.Fragments = 0 },
-		"max_msg_size 4097":                 func(m *Message) { m.Params.Size = 4097 },
-		"srcnid 10.8.0.1@o2ib":              func(m *Message) { m.Src = nid1 },
-		"dstnid 10.8.0.2@o2ib":              func(m *Message) { m.Dst = nid2 },
-		"dststamp 3: not the one of this c": func(m *Message) { m.DstStamp = 3 },
+		"type CONNREQ":                  func(m *Message) { m.Type = ConnReq },
+		"version 0x11":                  func(m *Message) { m.Version = V1 },
+		"queue_depth 9: more than this": func(m *Message) { m.Params.Depth = 9 },
+		"queue_depth 0":                 func(m *Message) { m.Params.Depth = 0 },
+		"max_frags 257":                 func(m *Message) { m.Params.Fragments = 257 },
+		"max_frags 0":                   func(m *Message) { m.Params.Fragments = 0 },
+		"max_msg_size 4097":             func(m *Message) { m.Params.Size = 4097 },
+		"srcnid 10.8.0.1@o2ib":          func(m *Message) { m.Src = nid1 },
+		"dstnid 10.8.0.2@o2ib":          func(m *Message) { m.Dst = nid2 },
+		"dststamp 3: does not match":    func(m *Message) { m.DstStamp = 3 },
 	} {
 		m := from2(Message{Type: ConnAck, Params: paramsOfVectors})
 		edit(&m)

@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 )
@@ -56,7 +57,7 @@ func (c *Conn) receive(now time.Time, buffer int, data []byte, b *Batch) *Failur
 	case GetDone:
 		return c.getDone(buffer, data, m, b)
 	case ConnReq, ConnAck:
-		return broken("%v on a connection", m.Type)
+		return broken("%v on an established connection", m.Type)
 	}
 	return nil
 }
@@ -75,7 +76,7 @@ func (c *Conn) arriveImmediate(buffer int, m *Message, b *Batch) {
 	b.Arrivals = append(b.Arrivals, rx)
 }
 
-var errForward = errors.New("a GET_REQ cannot be forwarded")
+var errForward = errors.New("a GET_REQ for another node cannot be forwarded")
 
 // arriveRequest passes a PUT_REQ or GET_REQ to LNet.
 func (c *Conn) arriveRequest(buffer int, m *Message, b *Batch) *Failure {
@@ -127,7 +128,7 @@ func (c *Conn) repost(rx *Rx, b *Batch) {
 // unanswered returns the failure for an answer m to which no request of this node belongs. It ends the
 // connection.
 func unanswered(m *Message) *Failure {
-	return broken("%v: cookie %v: nothing waits for it", m.Type, inHex(m.Cookie))
+	return broken("%v with cookie %v: no request has this cookie", m.Type, inHex(m.Cookie))
 }
 
 // putAck processes the answer to a PUT_REQ. It queues RDMA WRITEs for as many bytes as the sink has room for,
@@ -143,7 +144,7 @@ func (c *Conn) putAck(now time.Time, buffer int, m *Message, b *Batch) *Failure 
 	tx.form, tx.theirs, tx.deadline = PutDone, m.SinkCookie, c.limit(now)
 	n := planPut(tx.source, &tx.sink)
 	if n < 0 {
-		tx.failure = broken("PUT_ACK: room for %d bytes, there are %d", tx.sink.Length(), length(tx.source))
+		tx.failure = broken("PUT_ACK: the sink has %d bytes, more than the payload of %d bytes", tx.sink.Length(), length(tx.source))
 	} else {
 		n = c.plan(tx, tx.source, &tx.sink, n)
 	}
@@ -152,13 +153,15 @@ func (c *Conn) putAck(now time.Time, buffer int, m *Message, b *Batch) *Failure 
 	return nil
 }
 
+var errManyWrites = errors.New("more than the peer allows")
+
 // plan prepares tx for the RDMA of n bytes from source to sink. It returns n. If that would need more WRITEs
 // than the session permits, it returns a negative status for the answer, and tx will fail (o2iblnd 10.2).
 func (c *Conn) plan(tx *Tx, source []Segment, sink *Descriptor, n int) int {
 	tx.zip = newZipper(source, sink, n)
 	if writes := tx.zip.count(c.o.Gather); writes > c.session.Fragments {
 		tx.zip = zipper{}
-		tx.failure = &Failure{Health: LocalError, Errno: syscall.EMSGSIZE, Err: c.out.fieldError("RDMA WRITEs", writes, errFrags)}
+		tx.failure = &Failure{Health: LocalError, Errno: syscall.EMSGSIZE, Err: c.out.fieldError("RDMA WRITEs", writes, errManyWrites)}
 		return -int(syscall.EMSGSIZE)
 	}
 	return n
@@ -169,7 +172,7 @@ func refusal(m *Message) *Failure {
 	if m.Status >= 0 {
 		return nil
 	}
-	return &Failure{Health: RemoteError, Errno: syscall.Errno(-m.Status), Err: errors.New(m.Type.String())}
+	return &Failure{Health: RemoteError, Errno: syscall.Errno(-m.Status), Err: fmt.Errorf("the peer reported it in %v", m.Type)}
 }
 
 // putNak processes the refusal of a PUT_REQ.
@@ -184,7 +187,7 @@ func (c *Conn) putNak(buffer int, m *Message, b *Batch) *Failure {
 	return nil
 }
 
-var errShortPut = errors.New("fewer bytes were written than there was room for")
+var errShortPut = errors.New("the peer wrote fewer bytes than were requested")
 
 // putDone completes a PUT at this node, which has received the payload. The message has used the receive buffer
 // that was posted again after the PUT_REQ, so the credit of the PUT_REQ can be returned now (o2iblnd 9.4).
@@ -215,7 +218,7 @@ func (c *Conn) getDone(buffer int, data []byte, m *Message, b *Batch) *Failure {
 		return unanswered(m)
 	}
 	if int(m.Status) > tx.sink.Length() {
-		return broken("GET_DONE: status %d: the sink has %d bytes", m.Status, tx.sink.Length())
+		return broken("GET_DONE reports %d bytes, but only %d were requested", m.Status, tx.sink.Length())
 	}
 	c.requests.remove(tx)
 	b.Receives = append(b.Receives, buffer)

@@ -15,9 +15,9 @@ const KeepaliveCookie uint64 = 1
 const FirstCookie uint64 = 2
 
 var (
-	errKeepaliveSet = errors.New("the keepalive cookie 1 among several")
-	errSingleOnly   = errors.New("v2 acknowledges one cookie at a time")
-	errNoFrames     = errors.New("v1 has no frames")
+	errKeepaliveSet = errors.New("the keepalive cookie cannot be acknowledged together with others")
+	errSingleOnly   = errors.New("a V2 frame can only acknowledge one cookie")
+	errNoFrames     = errors.New("V1 connections have no acknowledgements")
 )
 
 // Cookies are the cookies of the zero-copy requests that one frame acknowledges: none, one, two separate ones,

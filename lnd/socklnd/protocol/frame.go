@@ -62,7 +62,7 @@ func (f *Frame) Put(b []byte, order binary.ByteOrder) {
 // *lnet.FieldError with ErrFrameType if the type is unknown. On an error f is unchanged.
 func (f *Frame) Decode(b []byte, order binary.ByteOrder) error {
 	if len(b) < FrameSize {
-		return fmt.Errorf("frame: %d bytes of %d: %w", len(b), FrameSize, io.ErrUnexpectedEOF)
+		return fmt.Errorf("frame: %d of %d bytes: %w", len(b), FrameSize, io.ErrUnexpectedEOF)
 	}
 	t := order.Uint32(b)
 	if t != FrameNoop && t != FrameLNet {

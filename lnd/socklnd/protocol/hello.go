@@ -87,16 +87,16 @@ func (e *UnknownVersionError) Error() string {
 
 var (
 	errReservedNID = errors.New("reserved bits are set or the NID is zero")
-	errWildcardNID = errors.New("wildcard")
+	errWildcardNID = errors.New("is a wildcard")
 	errNoNID       = errors.New("not a NID of an interface")
-	errNotNID4     = errors.New("16-byte address in a header for 4-byte addresses")
+	errNotNID4     = errors.New("16-byte address in a HELLO for 4-byte addresses")
 	errManyIPs     = fmt.Errorf("more than %d", MaxHelloIPs)
-	errZeroIP      = errors.New("zero address")
+	errZeroIP      = errors.New("is the zero address")
 	errNotIPv4     = errors.New("not an IPv4 address")
-	errNoList      = errors.New("v4 carries no addresses")
+	errNoList      = errors.New("a V4 HELLO has no list of addresses")
 	errNotHello    = errors.New("not HELLO (4)")
 	errNotMultiple = errors.New("not a multiple of 4")
-	errTrailing    = errors.New("more bytes than the message has")
+	errTrailing    = errors.New("there are bytes after the end of the message")
 )
 
 func helloField(field string, value any, err error) error {
@@ -323,7 +323,7 @@ func DecodeHello(b []byte) (h Hello, order binary.ByteOrder, err error) {
 		return Hello{}, nil, err
 	}
 	if len(b) < need {
-		return Hello{}, nil, fmt.Errorf("hello: %d bytes of %d: %w", len(b), need, io.ErrUnexpectedEOF)
+		return Hello{}, nil, fmt.Errorf("hello: %d of %d bytes: %w", len(b), need, io.ErrUnexpectedEOF)
 	}
 	if len(b) > need {
 		return Hello{}, nil, helloField("length", len(b), errTrailing)

@@ -131,11 +131,11 @@ type Outbound struct {
 func (p *Peering) Connect(out Outbound) (Outcome, error) {
 	sent, reply := &out.Sent, &out.Reply
 	if got := (lnet.ProcessID{NID: reply.Src, PID: reply.SrcPID}); got != out.Want {
-		return 0, fmt.Errorf("hello: src_nid, src_pid %v: wanted %v", got, out.Want)
+		return 0, fmt.Errorf("hello: it is from %v instead of %v", got, out.Want)
 	}
 	refused := reply.Type == None
 	if !refused && reply.Type.Invert() != sent.Type {
-		return 0, fmt.Errorf("hello: type %v: does not answer %v", reply.Type, sent.Type)
+		return 0, fmt.Errorf("hello: connection type %v does not answer type %v", reply.Type, sent.Type)
 	}
 	if p.Version == 0 {
 		p.Version, p.Incarnation = reply.Version, reply.SrcIncarnation

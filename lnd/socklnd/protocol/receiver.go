@@ -402,5 +402,5 @@ func (m *Receiver) checkPayload() error {
 type ChecksumError struct{ Got, Want uint32 }
 
 func (e *ChecksumError) Error() string {
-	return fmt.Sprintf("frame: checksum %#08x: computed %#08x", e.Got, e.Want)
+	return fmt.Sprintf("frame: checksum %#08x does not match the computed %#08x", e.Got, e.Want)
 }

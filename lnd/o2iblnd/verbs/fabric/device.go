@@ -154,7 +154,7 @@ func (d *opened) Alloc(size int, _ bool, a verbs.Access) (verbs.Memory, error) {
 
 func (d *opened) Register(b []byte, a verbs.Access) (verbs.Memory, error) {
 	if len(b) == 0 {
-		return nil, verbs.Wrap(syscall.EINVAL, "register no bytes")
+		return nil, verbs.Wrap(syscall.EINVAL, "register 0 bytes")
 	}
 	return d.register(&region{d: d, b: b, access: a})
 }

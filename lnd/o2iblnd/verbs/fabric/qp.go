@@ -56,7 +56,7 @@ type work struct {
 
 func (i *id) CreateQP(size *verbs.QP) error {
 	q, ok := size.CQ.(*cq)
-	return i.call("make queue pair", func() error {
+	return i.call("create queue pair", func() error {
 		p := i.ch.p
 		switch {
 		case !ok || i.qp != nil || i.port == nil || i.state == cmListening || i.state == cmResolving && !i.addrKnown:

@@ -22,7 +22,7 @@ func (d *device) Alloc(size int, huge bool, a verbs.Access) (verbs.Memory, error
 
 func (d *device) Register(b []byte, a verbs.Access) (verbs.Memory, error) {
 	if len(b) == 0 {
-		return nil, verbs.Wrap(syscall.EINVAL, "register no bytes")
+		return nil, verbs.Wrap(syscall.EINVAL, "register 0 bytes")
 	}
 	return d.register(&region{b: b}, a)
 }

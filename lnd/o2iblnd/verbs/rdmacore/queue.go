@@ -84,7 +84,7 @@ func (q *cq) Close() error {
 func (i *id) CreateQP(size *verbs.QP) error {
 	q, ok := size.CQ.(*cq)
 	z := C.o2_qp{sends: C.uint32_t(size.Sends), recvs: C.uint32_t(size.Recvs), pieces: C.uint32_t(size.SendPieces), inline_max: C.uint32_t(size.Inline)}
-	err := i.call("make queue pair", func(c *C.o2_id) (rc C.int) {
+	err := i.call("create queue pair", func(c *C.o2_id) (rc C.int) {
 		rc = -C.int(syscall.EINVAL)
 		if ok && i.QPN() == 0 {
 			_, _ = do(&q.handle, func(cq *C.o2_cq) C.int {
