@@ -43,7 +43,7 @@ type cause struct {
 // subject is the state of a subject about which a line was written recently, or which has counted events.
 type subject struct {
 	due     time.Duration // when the next line about the subject may be written
-	written slog.Level    // level of the last line in this interval; unlogged if there is none
+	written slog.Level    // level of the last line in this interval; unlogged if no line was written
 	tally
 }
 
@@ -250,8 +250,8 @@ func (t *tally) report(now time.Duration) report {
 	return report{event: t.event, more: t.count - 1, within: now - t.first, ago: now - t.last}
 }
 
-// gather summarizes all counted events of the cause in one line. The line shows the last event of a
-// subject that had the most severe one.
+// gather returns one line that summarizes all counted events of the cause. It shows the last event of a subject
+// that had the most severe event.
 func (k *cause) gather(now time.Duration) report {
 	var worst, sum tally
 	var named []Subject

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Changes implements Host.Watch for a host in memory. The zero value is ready to use. It is safe for
-// concurrent use.
+// Changes implements Host.Watch for a host in memory. The host embeds it and calls Notify after each change.
+// The zero value is ready to use. Changes is safe for concurrent use.
 type Changes struct {
 	mu       sync.Mutex
-	watchers []chan struct{} // each holds one token if there was a change
+	watchers []chan struct{} // one channel for each call of Watch; it has a token after a change
 }
 
 // Watch implements Host.
@@ -35,7 +35,7 @@ func (c *Changes) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// Notify reports a change to the watchers. It does not block. Locks may be held.
+// Notify makes each running Watch call changed. It does not block. Locks may be held.
 func (c *Changes) Notify() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,20 +10,20 @@ import (
 // Device is the state of a network device at one moment.
 type Device struct {
 	Name string
-	// Index is the device's index, which does not change when the device is renamed. It is 0 if unknown.
+	// Index is the device's index, which does not change when the device is renamed. It is 0 if it is unknown.
 	Index int
 	// Addrs are the device's addresses with their subnets, in the host's order.
 	Addrs []netip.Prefix
-	// Off reports whether the device has been switched off; then it is not Up.
+	// Off means that the device is switched off. Up is then not set.
 	Off bool
-	// NoCarrier reports whether the device has lost its carrier; then it is not Up.
+	// NoCarrier means that the device is switched on and has no carrier. Up is then not set.
 	NoCarrier bool
-	// Up reports whether the device is operationally up and has a carrier.
+	// Up means that the device is switched on, operational, and has a carrier.
 	Up bool
-	// Loopback reports whether this is the host's loopback device.
+	// Loopback means that this is the host's loopback device.
 	Loopback bool
-	// Moved reports whether the device has left the network namespace while it was watched. Then only
-	// Index is set.
+	// Moved means that the device has left the network namespace while it was watched. Only Index is set
+	// besides.
 	Moved bool
 }
 
@@ -35,16 +35,16 @@ func (d *Device) Has(a netip.Addr) bool {
 	})
 }
 
-// IsAlias reports whether this is an alias of a device.
+// IsAlias reports whether this is an alias of a device, such as "eth0:1".
 func (d *Device) IsAlias() bool { return isAlias(d.Name) }
 
 func isAlias(name string) bool { return strings.Contains(name, ":") }
 
-// WaitsForLink reports whether the device is switched on, but its link is not up. The loopback device has
-// no link.
+// WaitsForLink reports whether the device is switched on and its link is not up. It returns false for the
+// loopback device, which has no link.
 func (d *Device) WaitsForLink() bool { return !d.Off && !d.Up && !d.Loopback && !d.Moved }
 
-// usable reports whether an NI that names no device can use this one.
+// usable reports whether the device can be chosen for an NI whose configuration names no device.
 func (d *Device) usable() bool { return d.Up && !d.Loopback && slices.ContainsFunc(d.Addrs, global) }
 
 // global reports whether an address is not link-local.
@@ -62,8 +62,8 @@ func (d *Device) addresses() string {
 	return strings.Join(all, ", ")
 }
 
-// downCause returns why an NI with an address is down on the device, and how to fix it. It is empty if the
-// device is up and has the address.
+// downCause returns why an NI with the given address is down on the device, and how to fix it. It returns "" if
+// the device is up and has the address.
 func (d *Device) downCause(address netip.Addr) string {
 	switch {
 	case d.Off:

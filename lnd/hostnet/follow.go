@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// Follow pauses at least minPause and at most maxPause before it begins again.
+// Limits of the pause after which Follow calls watch again.
 const (
 	minPause = time.Second
 	maxPause = time.Minute
 )
 
-// Follow calls watch, such as Host.Watch, with changed until ctx is done. When watch returns earlier, Follow calls
-// failed if there was an error, and begins again after a pause. The first pause is a second, and each is twice as
-// long as the one before, up to a minute. A watch that has lasted a minute starts this over.
+// Follow calls watch, for example Host.Watch, until ctx is done. watch calls changed after each change. If
+// watch returns before ctx is done, Follow calls failed if there was an error, and calls watch again after a
+// pause. The first pause is a second, and each pause is twice as long as the one before, up to a minute. After
+// a watch that has lasted a minute, the pauses begin with a second again.
 func Follow(ctx context.Context, watch func(ctx context.Context, changed func()) error, changed func(), failed func(error)) {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		begun := time.Now()

@@ -10,22 +10,22 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Host is a host with network devices: this one (Kernel), or one in memory. It is safe for concurrent
-// use.
+// Host is a host with network devices: this host (Kernel), or a host in memory. It is safe for concurrent use.
 type Host interface {
-	// Devices returns the devices in the host's order. Each alias of a device, such as "eth0:1", is
-	// a further entry after its device, with the alias's addresses only.
+	// Devices returns the devices in the host's order. An alias of a device, such as "eth0:1", is a separate
+	// entry after the device. It has only the addresses of the alias.
 	Devices() ([]Device, error)
 
-	// Watch calls changed once, and again after each event that may have changed a device, an address
-	// or an RDMA device, until ctx is done. Only one call runs at a time, and events during a call
-	// lead to one more call. Watch returns earlier only on an error.
+	// Watch calls changed immediately, and again after each event that may have changed a device, an address or
+	// an RDMA device. Only one call runs at a time. Events during a call lead to one more call. Watch returns
+	// nil when ctx is done, and before that only if an error occurs.
 	Watch(ctx context.Context, changed func()) error
 }
 
-// Find returns the host's device called name. If name is empty, it returns the device that has the
-// address, and if the address is invalid too, the first usable device that is not a loopback device.
-// Without such a device the error matches syscall.ENODEV.
+// Find returns the host's device with the given name. If name is empty, it returns the device that has the
+// address. If address is invalid too, it returns the first device that is usable: it is up, is not the loopback
+// device, and has an address that is not link-local. If no such device exists, the error matches
+// syscall.ENODEV.
 func Find(h Host, name string, address netip.Addr) (Device, error) {
 	all, err := h.Devices()
 	if err != nil {
@@ -51,9 +51,9 @@ func Find(h Host, name string, address netip.Addr) (Device, error) {
 	return Device{}, fmt.Errorf("first usable device: %w", errNoDevice{})
 }
 
-// Choose returns the device for an NI that names a device, a NID or both, and the NI's address: the NID's,
-// or else the device's first IPv4 address, or else its first IPv6 address that is not link-local
-// (socklnd 17). The device may be down.
+// Choose returns the device and the address for an NI whose configuration contains a device, a NID or both. The
+// address is the one in the NID. Without a NID it is the device's first IPv4 address or, if it has none, the
+// first IPv6 address that is not link-local (socklnd 17). The device may be down.
 func Choose(h Host, device string, nid lnet.NID) (Device, netip.Addr, error) {
 	dev, err := Find(h, device, nid.IP())
 	if err != nil {
@@ -75,8 +75,9 @@ func Choose(h Host, device string, nid lnet.NID) (Device, netip.Addr, error) {
 	return dev, dev.Addrs[at].Addr(), nil
 }
 
-// Usable returns the NID and the device that an NI on net would have now, as for Choose. It returns an
-// error if the device is missing, switched off or lacks the address.
+// Usable returns the NID and the device that an NI on net would have if it were opened now, as Choose
+// determines them. It returns an error if the device does not exist, is switched off, or does not have the
+// address.
 func Usable(h Host, net lnet.Net, device string, nid lnet.NID) (lnet.NID, string, error) {
 	dev, address, err := Choose(h, device, nid)
 	switch {
@@ -90,12 +91,12 @@ func Usable(h Host, net lnet.Net, device string, nid lnet.NID) (lnet.NID, string
 	return lnet.NIDFromIP(net, address), dev.Name, nil
 }
 
-// errNoDevice is ENODEV with a clearer text.
+// errNoDevice is an error that matches syscall.ENODEV and has a clearer text.
 type errNoDevice struct{}
 
 func (errNoDevice) Error() string { return "no such network device" }
 
-// As implements errors.As for a syscall.Errno.
+// As makes errors.As find a syscall.Errno.
 func (errNoDevice) As(target any) bool {
 	e, ok := target.(*syscall.Errno)
 	if ok {
@@ -104,5 +105,5 @@ func (errNoDevice) As(target any) bool {
 	return ok
 }
 
-// Is implements errors.Is.
+// Is makes errors.Is find syscall.ENODEV.
 func (errNoDevice) Is(target error) bool { return target == syscall.ENODEV }

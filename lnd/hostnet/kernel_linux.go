@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel is this host, in the network namespace of the caller. The zero value is ready to use. It
-// implements Host.
+// Kernel is this host, in the network namespace of the process. The zero value is ready to use. It implements
+// Host.
 type Kernel struct {
 	mu    sync.Mutex // guards moved
 	moved []int      // indexes of devices that have left the network namespace while it was watched
@@ -54,6 +54,7 @@ func (k *Kernel) Devices() ([]Device, error) {
 	return all, nil
 }
 
+// describe returns the device of a message, without its addresses.
 func describe(l *rtnetlink.LinkMessage) Device {
 	a := l.Attributes
 	operational := a.OperationalState == rtnetlink.OperStateUp || a.OperationalState == rtnetlink.OperStateUnknown
@@ -68,7 +69,8 @@ func describe(l *rtnetlink.LinkMessage) Device {
 	}
 }
 
-// appendDevice appends a device with its addresses, and its aliases, which are labels of addresses.
+// appendDevice appends the device d with its addresses to all. It then appends the aliases of the device: an
+// address whose label is the name of an alias belongs to this alias too.
 func appendDevice(all []Device, d Device, addresses []rtnetlink.AddressMessage) []Device {
 	aliases := []Device{}
 	for n := range addresses {
@@ -101,8 +103,8 @@ func appendDevice(all []Device, d Device, addresses []rtnetlink.AddressMessage) 
 	return append(append(all, d), aliases...)
 }
 
-// Speed returns the link speed of a device, or of the device of an alias, in Mbit/s. It returns 0 for a
-// virtual device.
+// Speed returns the link speed of a device in Mbit/s, or 0 if it has none, as virtual devices. For an alias it
+// returns the speed of the device.
 func (*Kernel) Speed(device string) int {
 	device, _, _ = strings.Cut(device, ":")
 	n, err := strconv.Atoi(readWord("/sys/class/net/" + device + "/speed"))
@@ -112,7 +114,8 @@ func (*Kernel) Speed(device string) int {
 	return n
 }
 
-// readWord returns a file's content without the white space around it, or "" if it cannot be read.
+// readWord returns the content of a file without the white space around it. It returns "" if the file cannot be
+// read.
 func readWord(file string) string {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -121,19 +124,22 @@ func readWord(file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// movedMax is how many devices that have left are remembered. Every container that starts takes one away.
+// movedMax is the number of devices that are remembered after they have left the network namespace. It is
+// limited because every container that starts takes a device away.
 const movedMax = 64
 
-// settling is how long after the last event Watch calls changed once more. The kernel reports some changes
-// before they are complete: the address table of an RDMA device follows the addresses of its network device
-// through a work queue, and that sends no event.
+// settling is the time after the last event at which Watch calls changed once more. The kernel reports some
+// changes before they are complete. For example, the address table of an RDMA device follows the addresses of
+// its network device later, without an event.
 const settling = time.Second
 
-// Watch implements Host. On a host with RDMA devices it also calls changed a second after the first call and
-// after the last event. The events
-// are those of rtnetlink and, where the kernel sends them, those about RDMA devices. Containers without
-// privileges get none of the latter; a change of RDMA devices is then noticed with the next event of
-// rtnetlink. On a host without RDMA devices, Watch does not need them and works without.
+// Watch implements Host. The events are those of rtnetlink and, if the kernel sends them, those about RDMA
+// devices. On a host with RDMA devices, Watch also calls changed a second after the first call and after the
+// last event (settling).
+//
+// A container without privileges gets no events about RDMA devices. A change of these is then noticed with the
+// next event of rtnetlink. If the events about RDMA devices cannot be received at all, Watch returns an error
+// only on a host with RDMA devices.
 func (k *Kernel) Watch(ctx context.Context, changed func()) error {
 	c, err := subscribe()
 	if err != nil {
@@ -166,8 +172,9 @@ func (k *Kernel) Watch(ctx context.Context, changed func()) error {
 	return merge(events, ended, changed, hasRDMA)
 }
 
-// merge calls changed once for changes before the subscription, and for each event, until ended. If settles
-// returns true, it calls changed once more when no event has come for settling.
+// merge calls changed immediately, for changes before the subscription, and after each event, until ended has a
+// value. If settles returns true, merge calls changed once more when no event has arrived for the time
+// settling.
 func merge(events <-chan struct{}, ended <-chan error, changed func(), settles func() bool) error {
 	settled := time.NewTimer(settling)
 	settled.Stop()
@@ -191,7 +198,7 @@ func merge(events <-chan struct{}, ended <-chan error, changed func(), settles f
 	}
 }
 
-// subscribe returns a connection that receives the events about links and addresses.
+// subscribe returns a connection that receives events about links and addresses.
 func subscribe() (*rtnetlink.Conn, error) {
 	c, err := rtnetlink.Dial(&netlink.Config{
 		Groups: unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR,
@@ -202,14 +209,15 @@ func subscribe() (*rtnetlink.Conn, error) {
 	return c, nil
 }
 
-// receive calls event after each event of rtnetlink until ctx is done. Then it closes c.
+// receive calls event after each event of rtnetlink. It closes c and returns when ctx is done or an error
+// occurs.
 func (k *Kernel) receive(ctx context.Context, c *rtnetlink.Conn, event func()) error {
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	for {
 		_, messages, err := c.Receive()
 		k.noteMoved(messages)
-		// After ENOBUFS events are lost, and examining the devices makes up for them.
+		// ENOBUFS means that events were lost. This needs no special care, because all devices are examined after any event.
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {
 			if ctx.Err() != nil {
 				return nil
@@ -220,7 +228,8 @@ func (k *Kernel) receive(ctx context.Context, c *rtnetlink.Conn, event func()) e
 	}
 }
 
-// noteMoved records devices that have left the network namespace, and deletes those that have come back.
+// noteMoved records the devices that have left the network namespace, and removes from the record those that
+// have come back.
 func (k *Kernel) noteMoved(messages []netlink.Message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -241,6 +250,7 @@ func (k *Kernel) noteMoved(messages []netlink.Message) {
 	}
 }
 
+// hasAttribute reports whether a message with the attributes b has one of the given type.
 func hasAttribute(b []byte, typ uint16) bool {
 	d, err := netlink.NewAttributeDecoder(b)
 	if err != nil {

@@ -11,21 +11,22 @@ import (
 	"github.com/Mellanox/rdmamap"
 )
 
-// RDMA knows the RDMA devices of a host. rdmamap lists them, and reads their ports and counters. The network
-// devices that they serve are read here, from
+// RDMA provides the RDMA devices of a host. It uses rdmamap to list them and to read their ports and counters.
+// It reads itself which network devices they serve, from
 //
 //	DEVICE/ports/PORT/gid_attrs/ndevs/INDEX   the network device of an entry of the port's table of addresses
 //
-// A table has hundreds of entries, most of which are empty and cannot be read. rdmamap reads the tables of
-// all devices for each network device. Here a whole table is read only if a network device was not looked
-// for before, or has moved. It is safe for concurrent use.
+// A table has hundreds of entries. Most of them are empty and cannot be read. For each network device, rdmamap
+// would read the tables of all devices. RDMA remembers the entry of each network device instead, and reads
+// whole tables only if it has no entry for a network device, or if the entry has changed. RDMA is safe for
+// concurrent use.
 type RDMA struct {
-	class    string                                          // the directory of the devices
-	counters func(device string, port int) map[string]uint64 // those that a port has
-	ipoib    func(netdev string) (device string, err error)  // finds the device of an InfiniBand interface
+	class    string                                          // directory that has an entry for each device
+	counters func(device string, port int) map[string]uint64 // returns the counters of a port
+	ipoib    func(netdev string) (device string, err error)  // returns the device that serves an InfiniBand interface
 
 	mu    sync.Mutex       // guards found
-	found map[string]place // where each network device was when it was last looked for
+	found map[string]place // where each network device was found
 }
 
 // NewRDMA returns the RDMA devices of this host.
@@ -33,7 +34,8 @@ func NewRDMA() *RDMA {
 	return &RDMA{class: rdmamap.RdmaClassDir, counters: portCounters, ipoib: rdmamap.GetRdmaDeviceForNetdevice}
 }
 
-// RDMAAt returns the RDMA devices in a directory with the layout of /sys/class/infiniband, for tests.
+// RDMAAt returns the RDMA devices in the directory dir, whose layout is that of /sys/class/infiniband. It is
+// for tests. The devices have no counters.
 func RDMAAt(dir string) *RDMA {
 	none := func(string, int) map[string]uint64 { return nil }
 	return &RDMA{class: dir, counters: none, ipoib: func(string) (string, error) { return "", os.ErrNotExist }}
@@ -42,13 +44,13 @@ func RDMAAt(dir string) *RDMA {
 // hasRDMA reports whether this host has RDMA devices.
 func hasRDMA() bool { return len(children(rdmamap.RdmaClassDir)) > 0 }
 
-// RDMADevice is an RDMA device.
+// RDMADevice is an RDMA device of a host.
 type RDMADevice struct {
 	Name string
 	Nets []string // the network devices that it serves, sorted
 }
 
-// String returns the names, as in "mlx5_0 (eth0, eth1)".
+// String returns the names of the device and of its network devices, such as "mlx5_0 (eth0, eth1)".
 func (d RDMADevice) String() string {
 	if len(d.Nets) == 0 {
 		return d.Name
@@ -56,19 +58,19 @@ func (d RDMADevice) String() string {
 	return d.Name + " (" + strings.Join(d.Nets, ", ") + ")"
 }
 
-// RDMAPort is a port of an RDMA device.
+// RDMAPort is a port of an RDMA device of a host.
 type RDMAPort struct {
 	Device, Port string
-	Counters     map[string]uint64 // of the kernel and the device, by their names
+	Counters     map[string]uint64 // counters of the kernel and the device, by their names
 }
 
-// place is where a network device was found.
+// place is where the RDMA device was found that serves a network device.
 type place struct {
 	device string // "" if no device serves it
-	file   string // names the network device; "" for InfiniBand, whose tables name none
+	file   string // the entry that contains the network device's name; "" for InfiniBand, whose tables contain no names
 }
 
-// children returns the sorted names in a directory, or none if the directory cannot be read.
+// children returns the names in a directory, sorted. It returns nil if the directory cannot be read.
 func children(dir string) (names []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -77,7 +79,7 @@ func children(dir string) (names []string) {
 	return names
 }
 
-// Devices returns the devices, sorted by name.
+// Devices returns the RDMA devices, sorted by name.
 func (s *RDMA) Devices() (all []RDMADevice) {
 	for _, name := range children(s.class) {
 		d := RDMADevice{Name: name}
@@ -93,7 +95,8 @@ func (s *RDMA) Devices() (all []RDMADevice) {
 	return all
 }
 
-// tables calls f with each entry of a device's tables that names a network device, until f returns false.
+// tables calls f with each entry of the device's tables that contains the name of a network device, until f
+// returns false.
 func (s *RDMA) tables(device string, f func(file, netdev string) bool) {
 	for _, port := range children(filepath.Join(s.class, device, "ports")) {
 		dir := filepath.Join(s.class, device, "ports", port, "gid_attrs", "ndevs")
@@ -106,7 +109,7 @@ func (s *RDMA) tables(device string, f func(file, netdev string) bool) {
 	}
 }
 
-// deviceOf returns the device that serves a network device, or "" if none does.
+// deviceOf returns the RDMA device that serves a network device, or "" if there is none.
 func (s *RDMA) deviceOf(netdev string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +124,7 @@ func (s *RDMA) deviceOf(netdev string) string {
 	return p.device
 }
 
-// holds reports whether a network device is still where it was found.
+// holds reports whether a network device is still at the place p.
 func (s *RDMA) holds(netdev string, p place) bool {
 	if p.file != "" {
 		return readWord(p.file) == netdev
@@ -129,7 +132,8 @@ func (s *RDMA) holds(netdev string, p place) bool {
 	return p.device != "" && slices.Contains(children(s.class), p.device)
 }
 
-// search looks for a network device in the tables of all devices, and then by its hardware address.
+// search returns where a network device is, first by its name in the tables of all devices, and then by its
+// hardware address.
 func (s *RDMA) search(netdev string) (p place) {
 	for _, name := range children(s.class) {
 		s.tables(name, func(file, serves string) bool {
@@ -148,12 +152,12 @@ func (s *RDMA) search(netdev string) (p place) {
 	return p
 }
 
-// Ports returns the ports of the devices that serve network devices, each once.
+// Ports returns the ports of all RDMA devices that serve one of the given network devices.
 func (s *RDMA) Ports(netdevs []string) (list []RDMAPort) {
 	seen := map[string]bool{}
 	for _, netdev := range netdevs {
 		device := s.deviceOf(netdev)
-		if device == "" || seen[device] { // it may have been removed just now
+		if device == "" || seen[device] { // no RDMA device serves netdev, or its ports are in the list
 			continue
 		}
 		seen[device] = true
@@ -166,10 +170,11 @@ func (s *RDMA) Ports(netdevs []string) (list []RDMAPort) {
 	return list
 }
 
-// lifespan is listed among a port's counters, but is their maximum age.
+// lifespan is in the list of a port's counters, but is not a counter: it is their maximum age.
 const lifespan = "lifespan"
 
-// portCounters returns the counters of a port. Not every device has both kinds.
+// portCounters returns the counters of a port: those of the kernel and those of the device, of which a device
+// may have only one kind.
 func portCounters(device string, port int) map[string]uint64 {
 	all := map[string]uint64{}
 	for _, read := range []func(string, int) ([]rdmamap.RdmaStatEntry, error){rdmamap.GetRdmaSysfsStats, rdmamap.GetRdmaSysfsHwStats} {

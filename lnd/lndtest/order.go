@@ -40,7 +40,7 @@ func urgentFirst(s *stage, size int) {
 		urgent[k].Urgent = true
 		n[0].send(urgent[k])
 	}
-	s.pause(100 * time.Millisecond) // meanwhile urgent messages with a connection of their own arrive
+	s.pause(100 * time.Millisecond) // meanwhile urgent messages that use a separate connection arrive
 	n[1].setPolicy(keepAll)
 	n[1].place()
 	s.awaitDelivered(n[1], urgent...)

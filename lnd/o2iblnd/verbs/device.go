@@ -4,45 +4,47 @@ import "time"
 
 // Device is one RDMA device, opened by a provider, with one protection domain.
 type Device interface {
-	// Attr returns the device's attributes, which do not change.
+	// Attr returns the device's attributes, which never change.
 	Attr() DeviceAttr
 	// Port returns the current state of a port. Ports are counted from 1.
 	Port(n int) (PortAttr, error)
-	// Events waits for device events, like Channel.Events.
+	// Events waits for device events and returns how many it has stored in ev, like Channel.Events.
 	Events(ev []AsyncEvent) (int, error)
-	// Alloc allocates zeroed, registered memory outside of Go's heap. If huge is set it uses huge pages
-	// where available. It returns ErrLocked if the limit of locked memory is too low.
+	// Alloc allocates zeroed memory outside of Go's heap and registers it. If huge is set, it uses huge pages
+	// if the system has any. It returns ErrLocked if the limit of locked memory is too low.
 	Alloc(size int, huge bool, a Access) (Memory, error)
-	// Register registers b, which must stay in place and in use until Close: mapped memory, another
-	// device's Memory, or a program's own. It returns ErrLocked or EFAULT.
+	// Register registers b. The memory must neither move nor be freed until Close. It may be mapped memory, the
+	// Memory of another device, or memory of the program. Register returns ErrLocked if the limit of locked
+	// memory is too low, and EFAULT if the memory is not accessible.
 	Register(b []byte, a Access) (Memory, error)
-	// NewCQ creates a queue for at least entries completions. It uses the completion vector with the
-	// number vector, modulo the number of vectors. The sum of Sends and Recvs of all its queue pairs must
-	// not exceed entries. If the queue overflows, the queue pairs are lost.
+	// NewCQ creates a queue for at least entries completions. vector is the number of the completion vector
+	// (interrupt) that it uses, modulo the number of vectors. The sum of Sends and Recvs of all queue pairs on
+	// the queue must not exceed entries. If the queue overflows, these queue pairs are lost.
 	NewCQ(entries, vector int) (CQ, error)
-	// Close closes the device for all its users, and ends Events. It returns EBUSY, and the device stays
-	// open, if memory, queues or IDs are left. An ID created later opens the device again.
+	// Close closes the device for all its users, and makes Events return. It returns EBUSY, and the device
+	// stays open, if memory, queues or IDs on the device are left. An ID that is created later opens the device
+	// again.
 	Close() error
 }
 
 // DeviceAttr is the capabilities of a device.
 type DeviceAttr struct {
-	Name      string // "mlx5_0"
-	Ports     int
-	MaxQP     int // queue pairs
-	MaxWR     int // requests, and receives, per queue pair
-	MaxPieces int // pieces of memory in a request
-	MaxCQ     int // completion queues
-	MaxCQE    int // entries of a completion queue
-	MaxMR     int // registrations
-	MaxMemory uint64
-	Vectors   int // completion vectors
+	Name      string // for example "mlx5_0"
+	Ports     int    // number of ports
+	MaxQP     int    // queue pairs
+	MaxWR     int    // requests, and receives, per queue pair
+	MaxPieces int    // pieces of memory in a request
+	MaxCQ     int    // completion queues
+	MaxCQE    int    // entries of a completion queue
+	MaxMR     int    // registrations
+	MaxMemory uint64 // bytes of registered memory
+	Vectors   int    // completion vectors
 }
 
 // PortAttr is the state of a port.
 type PortAttr struct {
 	State    PortState
-	MTU      int  // in use, bytes
+	MTU      int  // MTU in use, in bytes
 	Ethernet bool // RoCE; otherwise InfiniBand
 }
 
@@ -55,10 +57,12 @@ const (
 	PortActive PortState = 4
 )
 
-// Access is what a registration allows in addition to local reading. The bits are those of libibverbs.
+// Access is a set of accesses that a registration allows. Reading by the local device is always allowed. The
+// bits are those of libibverbs.
 type Access uint32
 
-// AccessLocalWrite is also required for memory that receives messages or that peers write to.
+// AccessLocalWrite is required for memory that receives messages, and together with AccessRemoteWrite for
+// memory that peers write to.
 const (
 	AccessRead        Access = 0
 	AccessLocalWrite  Access = 1
@@ -68,28 +72,28 @@ const (
 // Memory is registered memory.
 type Memory interface {
 	Bytes() []byte
-	// Addr is the address of the first byte for queue pairs and peers. It may differ from the address of
-	// Bytes.
+	// Addr returns the address of the first byte that queue pairs and peers use. It may differ from the address
+	// of Bytes.
 	Addr() uint64
-	// LKey is the key for Piece and Recv. RKey is the key for the peer.
+	// LKey returns the key for Piece and Recv, and RKey the key for the peer.
 	LKey() uint32
 	RKey() uint32
-	// Close ends the registration and frees memory of Alloc. No queue pair may still use the memory,
-	// unless it is destroyed.
+	// Close ends the registration, and frees the memory if Alloc has allocated it. No queue pair may use the
+	// memory any more, unless the queue pair is destroyed.
 	Close() error
 }
 
 // CQ is a completion queue. Many queue pairs may share it.
 type CQ interface {
-	// Poll returns completions without waiting.
+	// Poll stores completions in wc and returns their number, without waiting.
 	Poll(wc []Completion) (int, error)
-	// Wait returns completions. It waits until there is at least one, and makes no crossing while it
-	// waits. It may have one caller at a time. spin is how long it may poll before it sleeps (see Spin).
-	// It returns ErrClosed if the queue is closed.
+	// Wait waits until there are completions, stores them in wc and returns their number. spin is how long it
+	// may poll before it sleeps (see Spin). It makes no crossing while it sleeps. Only one call may run at a
+	// time. It returns ErrClosed if the queue is closed.
 	Wait(wc []Completion, spin time.Duration) (int, error)
-	// Entries is the capacity of the queue.
+	// Entries returns the capacity of the queue.
 	Entries() int
-	// Close closes the queue and ends Wait. It returns EBUSY, and the queue stays open, if queue pairs
+	// Close closes the queue and makes Wait return. It returns EBUSY, and the queue stays open, if queue pairs
 	// still use it.
 	Close() error
 }

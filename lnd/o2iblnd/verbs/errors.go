@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// Errors that are not errnos. Those of Open name what to install.
+// Errors that are not errnos. The texts of errors that Open returns say what to install.
 var (
-	// ErrClosed means that the object, or the one that it belongs to, was closed or destroyed.
+	// ErrClosed means that the object was closed or destroyed, or the object that it belongs to.
 	ErrClosed = errors.New("closed")
 	// ErrNotBuilt means that the program was built without support for RDMA hardware.
 	ErrNotBuilt = errors.New("built without support for RDMA: build with CGO_ENABLED=1 and `-tags o2ib` " +
@@ -29,7 +29,8 @@ var (
 		"or give CAP_IPC_LOCK")
 )
 
-// Wrap adds what was attempted to an error. It returns nil for nil. It is for implementations.
+// Wrap returns err with a text that says what was attempted. It returns nil if err is nil. It is for
+// implementations of this package.
 func Wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -37,8 +38,8 @@ func Wrap(err error, format string, args ...any) error {
 	return fmt.Errorf("verbs: %s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// Full reports whether a Post, or the creation of a queue, failed for lack of space. It may succeed
-// later, or with a smaller size.
+// Full reports whether a call of Post, or the creation of a queue, failed because there was too little space.
+// It may succeed later, or with a smaller size.
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOSPC)
 }

@@ -8,19 +8,19 @@ import (
 // EventKind is the kind of a connection event. The numbers are those of librdmacm.
 type EventKind uint32
 
-// Kinds of events, and what the driver must do (o2iblnd 12.6).
+// Kinds of events, and what the driver must do after some of them (o2iblnd 12.6).
 const (
 	EventAddrResolved   EventKind = 0
 	EventAddrError      EventKind = 1
 	EventRouteResolved  EventKind = 2
 	EventRouteError     EventKind = 3
-	EventConnectRequest EventKind = 4 // a new ID, which the receiver must destroy
+	EventConnectRequest EventKind = 4 // Event.ID is a new ID, which the driver must destroy at the end
 	EventConnectError   EventKind = 6
 	EventUnreachable    EventKind = 7
 	EventRejected       EventKind = 8
 	EventEstablished    EventKind = 9
 	EventDisconnected   EventKind = 10
-	EventDeviceRemoval  EventKind = 11 // destroy the ID, and everything else on the device
+	EventDeviceRemoval  EventKind = 11 // the driver must destroy the ID, and close everything else on the device
 	EventAddrChange     EventKind = 14
 	EventTimewaitExit   EventKind = 15
 )
@@ -35,6 +35,7 @@ var eventNames = map[EventKind]string{
 
 func (k EventKind) String() string { return name(eventNames, k) }
 
+// name returns the name of k in names, or its number.
 func name[K ~uint32 | ~uint8](names map[K]string, k K) string {
 	if s, ok := names[k]; ok {
 		return s
@@ -42,30 +43,31 @@ func name[K ~uint32 | ~uint8](names map[K]string, k K) string {
 	return fmt.Sprint(uint32(k))
 }
 
-// Reasons in the Status of EventRejected. All except RejectConsumer come from the connection manager,
-// with private data of zeros (o2iblnd 6).
+// Reasons in the Status of EventRejected. Only RejectConsumer comes from the peer's driver. All others come
+// from a connection manager, with private data of zeros (o2iblnd 6).
 const (
-	RejectTimeout    = 4  // the calling side has given up
-	RejectNoListener = 8  // no listener at the address
-	RejectStale      = 10 // for a connection that the peer's manager still has
-	RejectConsumer   = 28 // Reject; with private data of zeros: destroyed without an answer
+	RejectTimeout    = 4  // the side that sent the request no longer waits for the answer
+	RejectNoListener = 8  // the address has no listener
+	RejectStale      = 10 // the peer's connection manager still has an earlier connection
+	RejectConsumer   = 28 // the peer has called Reject or, if the private data is zeros, destroyed the ID without an answer
 	RejectInvalidID  = 6  // the peer does not have the connection
 )
 
-// Event is a connection event. It refers to no memory outside of it.
+// Event is a connection event. It contains no pointers to memory of the implementation.
 type Event struct {
 	Kind EventKind
-	// Status is 0, a negative errno, or for EventRejected a reason.
+	// Status is 0 or a negative errno. For EventRejected it is a reason.
 	Status int32
-	// ID is the ID of the event. Listener is set for EventConnectRequest.
+	// ID is the ID that the event is about. Listener is the listener that has received a request, for
+	// EventConnectRequest.
 	ID, Listener ID
 	// Local and Remote are the addresses of the two ends. They are set for EventConnectRequest.
 	Local, Remote netip.AddrPort
-	// PrivateLen is the number of bytes in Private. They came from the peer, padded with zeros to the
-	// size that the transport carries (o2iblnd 3.5).
+	// Private is the private data from the peer, padded with zeros to the size that the transport carries
+	// (o2iblnd 3.5). PrivateLen is its length in bytes.
 	PrivateLen int
 	Private    [MaxAcceptPrivate]byte
-	// Retries and RNRRetries are the values that the peer requested.
+	// Retries and RNRRetries are the values that the peer has passed in ConnParam.
 	Retries, RNRRetries uint8
 }
 
@@ -99,6 +101,6 @@ func (k AsyncKind) String() string { return name(asyncNames, k) }
 // AsyncEvent is a device event.
 type AsyncEvent struct {
 	Kind AsyncKind
-	Port uint32 // for AsyncPort... and the changes
-	QPN  uint32 // for AsyncQP... and AsyncCommEst
+	Port uint32 // the port, for AsyncPort... and for the changes
+	QPN  uint32 // number of the queue pair, for AsyncQP... and AsyncCommEst
 }

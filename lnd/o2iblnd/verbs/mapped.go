@@ -2,8 +2,8 @@ package verbs
 
 import "syscall"
 
-// Map maps zeroed memory outside of Go's heap. If huge is set it uses huge pages where available. Unmap
-// it with syscall.Munmap. It is for implementations of Device.Alloc.
+// Map returns zeroed memory outside of Go's heap. If huge is set, it uses huge pages if the system has any. The
+// caller frees the memory with syscall.Munmap. Map is for implementations of Device.Alloc.
 func Map(size int, huge bool) ([]byte, error) {
 	const (
 		access = syscall.PROT_READ | syscall.PROT_WRITE

@@ -2,7 +2,7 @@ package verbs
 
 import "sync/atomic"
 
-// Owned holds the owner of an ID. It is for implementations.
+// Owned stores the owner of an ID. It is for implementations of ID.
 type Owned struct{ owner atomic.Pointer[any] }
 
 // SetOwner implements ID.
@@ -16,8 +16,8 @@ func (o *Owned) Owner() any {
 	return nil
 }
 
-// PiecesFit reports whether all pieces that the requests refer to are among n pieces. It is for
-// implementations of ID.Post.
+// PiecesFit reports whether all pieces that the requests refer to exist, if n pieces were passed to Post. It is
+// for implementations of ID.Post.
 func PiecesFit(requests []Request, n int) bool {
 	for k := range requests {
 		if int(requests[k].First)+int(requests[k].Count) > n {

@@ -5,55 +5,56 @@ import (
 	"time"
 )
 
-// Provider is the RDMA of one process. All methods of all interfaces in this package are safe for
-// concurrent use, unless documented otherwise.
+// Provider is a process's access to RDMA. All methods of all interfaces in this package are safe for concurrent
+// use, unless documented otherwise.
 //
-// A device that is being removed disappears after all processes have closed it. Its IDs get
-// EventDeviceRemoval, or Device.Events returns AsyncDeviceFatal. Opening any provider of the process
-// checks for such devices. It reports them, and releases those that are not in use.
+// A device that the kernel is removing disappears only when all processes have closed it. The driver is
+// notified by EventDeviceRemoval for each ID, or by AsyncDeviceFatal from Device.Events. Whenever a provider is
+// opened, all devices that the process has open are checked: removed ones are reported in this way, and those
+// that are not in use are closed.
 type Provider interface {
 	// OpenChannel opens a channel for connection events.
 	OpenChannel() (Channel, error)
-	// Crossings returns the counters.
+	// Crossings returns the numbers of calls that have left Go.
 	Crossings() Crossings
-	// Close closes the provider. It returns EBUSY, and the provider stays open, if something that it
-	// created is left.
+	// Close closes the provider. It returns EBUSY, and the provider stays open, if a device or a channel is
+	// left.
 	Close() error
 }
 
-// Crossings counts the calls that leave Go, for example to relate them to the number of messages. The
-// fabric in memory counts the calls that would have left Go.
+// Crossings counts the calls that leave Go, for example to compare them with the number of messages. The fabric
+// in memory counts the calls that would leave Go if it were hardware.
 type Crossings struct {
 	Polls  uint64 // polls for completions, including empty ones
-	Posts  uint64 // Post
+	Posts  uint64 // calls of Post
 	Sleeps uint64 // times that Wait found no completion and slept; not crossings
 	Events uint64 // polls for connection and device events
 	Others uint64 // everything else: connecting, memory, queues
 }
 
-// Data returns the crossings of the data path.
+// Data returns the number of crossings that send or receive data.
 func (c Crossings) Data() uint64 { return c.Polls + c.Posts }
 
-// Sub returns the difference to an earlier count.
+// Sub returns the difference between c and an earlier count.
 func (c Crossings) Sub(before Crossings) Crossings {
 	return Crossings{c.Polls - before.Polls, c.Posts - before.Posts, c.Sleeps - before.Sleeps, c.Events - before.Events, c.Others - before.Others}
 }
 
-// Channel delivers connection events of the IDs created on it.
+// Channel delivers the connection events of the IDs that are created on it.
 type Channel interface {
-	// Listen creates an ID that receives connection requests to addr, which is an address of a local
-	// device and not a wildcard. backlog is the largest number of requests that wait for Events. Further
-	// ones are rejected. Errors are EADDRINUSE, EADDRNOTAVAIL, EACCES (a port below 1024 without
+	// Listen creates an ID that receives the connection requests to addr, which must be an address of a local
+	// device and not a wildcard. At most backlog requests wait to be fetched by Events; further ones are
+	// rejected. Errors are EADDRINUSE, EADDRNOTAVAIL, EACCES (for a port below 1024 without
 	// CAP_NET_BIND_SERVICE) and ErrNoDevice.
 	Listen(addr netip.AddrPort, backlog int) (ID, error)
-	// Dial creates an ID and starts to resolve the peer's address. EventAddrResolved or EventAddrError
-	// follows. Errors are those of Listen.
+	// Dial creates an ID and starts to resolve the peer's address. The event EventAddrResolved or
+	// EventAddrError follows. Dial returns the same errors as Listen.
 	Dial(Dial) (ID, error)
-	// Events waits for events and returns how many it has written to ev. It may have one caller at a
-	// time. It returns ErrClosed if the channel is closed.
+	// Events waits for events, stores them in ev and returns their number. Only one call may run at a time. It
+	// returns ErrClosed if the channel is closed.
 	Events(ev []Event) (int, error)
-	// Close closes the channel and ends Events. It returns EBUSY, and the channel stays open, if IDs are
-	// left.
+	// Close closes the channel and makes Events return. It returns EBUSY, and the channel stays open, if IDs
+	// are left.
 	Close() error
 }
 
@@ -61,12 +62,12 @@ type Channel interface {
 type Dial struct {
 	From netip.Addr     // a local address; required
 	To   netip.AddrPort // required
-	// Privileged selects a source port below 1024: the highest free one (o2iblnd 3.2). Many IDs may share
-	// it.
+	// Privileged selects the highest source port below 1024 that is free (o2iblnd 3.2). Many IDs may share a
+	// port.
 	Privileged bool
-	// Timeout is the time limit for resolving the address.
+	// Timeout is how long resolving the address may take.
 	Timeout time.Duration
-	// TOS is the type of service plus 1. 0 keeps the system's default.
+	// TOS is the type of service plus 1. 0 selects the system's default.
 	TOS int
 }
 
@@ -77,83 +78,83 @@ const (
 	MaxAcceptPrivate  = 196
 )
 
-// ConnParam is the parameters of Connect and Accept (o2iblnd 3.4). RDMA READ and atomics are not
-// requested. The callee keeps no reference to it.
+// ConnParam is the parameters of Connect and Accept (o2iblnd 3.4), which keep no reference to it. RDMA READ and
+// atomics are not requested.
 type ConnParam struct {
-	// Private is at most MaxConnectPrivate or MaxAcceptPrivate bytes. If it is longer, the call returns
-	// EINVAL.
+	// Private is the private data for the peer: at most MaxConnectPrivate bytes for Connect, and
+	// MaxAcceptPrivate for Accept. If it is longer, the call returns EINVAL.
 	Private []byte
-	// Retries is how often a packet is retransmitted without an acknowledgement, 0 to 7. The value of
+	// Retries is how often a packet is retransmitted for which no acknowledgement arrives, 0 to 7. The value of
 	// Connect applies to both sides.
 	Retries uint8
-	// RNRRetries is how often the other side retransmits a message that found no posted receive, 0 to 6.
-	// 7 means without limit.
+	// RNRRetries is how often the other side retransmits a message for which this side has posted no receive, 0
+	// to 6. 7 means without limit.
 	RNRRetries uint8
 }
 
-// ID is one end of a connection, with its queue pair, or a listener.
+// ID is either one end of a connection, with its queue pair, or a listener.
 //
-// The order on the dialling side is: Dial, EventAddrResolved, ResolveRoute, EventRouteResolved, CreateQP,
-// Post of receives, Connect, then EventEstablished or EventRejected. On the listening side it is:
-// EventConnectRequest, then either CreateQP, Post of receives, Accept, EventEstablished; or Reject,
-// Destroy.
+// A side that opens a connection calls and receives in this order: Dial, EventAddrResolved, ResolveRoute,
+// EventRouteResolved, CreateQP, Post of receives, Connect, and then EventEstablished or EventRejected. The
+// other side receives EventConnectRequest. To accept, it then calls CreateQP, Post of receives and Accept, and
+// receives EventEstablished. To reject, it calls Reject and Destroy.
 type ID interface {
-	// SetOwner attaches a value of the driver to the ID. Owner returns it.
+	// SetOwner attaches a value of the driver to the ID, which Owner returns.
 	SetOwner(owner any)
 	Owner() any
-	// Local and Remote return the addresses. A listener has no remote address.
+	// Local and Remote return the addresses of the two ends. A listener has no remote address.
 	Local() netip.AddrPort
 	Remote() netip.AddrPort
 
-	// Device returns the device and the port that the ID is bound to. All IDs of a provider on a device
-	// return the same object. A listener is bound at once, an ID that dials from EventAddrResolved on.
-	// Before that, Device returns ENODEV.
+	// Device returns the device and the port that the ID is bound to. For all IDs of a provider on the same
+	// device, it returns the same object. A listener is always bound. An ID from Dial is bound when
+	// EventAddrResolved arrives; before that, Device returns ENODEV.
 	Device() (Device, int, error)
-	// ResolveRoute starts the next step after EventAddrResolved. EventRouteResolved or EventRouteError
-	// follows.
+	// ResolveRoute starts to resolve the route to the peer, after EventAddrResolved. The event
+	// EventRouteResolved or EventRouteError follows.
 	ResolveRoute(timeout time.Duration) error
-	// CreateQP creates the ID's queue pair. It sets q to the actual sizes, which are at least the
-	// requested ones. It returns ENOMEM or EINVAL if the device cannot create one that large.
+	// CreateQP creates the ID's queue pair. It sets the sizes in q to the actual ones, which are at least the
+	// requested ones. It returns ENOMEM or EINVAL if the device cannot create a queue pair of this size.
 	CreateQP(q *QP) error
 	// QPN returns the number of the queue pair, or 0 before CreateQP.
 	QPN() uint32
-	// Connect sends a request, and Accept answers one. Reject rejects one with at most MaxRejectPrivate
-	// bytes, after which the caller must destroy the ID. They return EINVAL in a wrong state or if the
-	// private data is too long. Accept also returns EINVAL if the dialling side has given up, which no
-	// event reports.
+	// Connect sends a connection request, and Accept accepts the received one. Reject rejects it, with at most
+	// MaxRejectPrivate bytes for the peer; the caller must then destroy the ID. These methods return EINVAL in
+	// a wrong state, or if the private data is too long. Accept also returns EINVAL if the other side no longer
+	// waits for the answer, for which there is no event.
 	Connect(ConnParam) error
 	Accept(ConnParam) error
 	Reject(private []byte) error
-	// Established informs the connection manager that a message from the peer has arrived: after
-	// AsyncCommEst, or after a message before EventEstablished. The manager then delivers
-	// EventEstablished if it has not done so. Established returns EINVAL if the ID is not connected.
+	// Established informs the connection manager that a message from the peer has arrived. The driver calls it
+	// after AsyncCommEst, or if a message arrives before EventEstablished. If EventEstablished was not
+	// delivered yet, this follows. Established returns EINVAL if the ID is not connected.
 	Established() error
-	// Disconnect puts the queue pair into the error state, which flushes everything posted, and notifies
-	// the peer. Both sides get EventDisconnected. Call it also after EventDisconnected has come. It
-	// returns EINVAL if there is no connection.
+	// Disconnect puts the queue pair into the error state, which flushes everything that is posted, and
+	// notifies the peer. Both sides get EventDisconnected. A side that has got this event must call Disconnect
+	// too. Disconnect returns EINVAL if the ID has no connection.
 	Disconnect() error
-	// Fail puts the queue pair into the error state without notice to the peer.
+	// Fail puts the queue pair into the error state without notifying the peer.
 	Fail() error
 
-	// Post posts receives, and then a chain of requests with the pieces of memory that they refer to, in
-	// one crossing. It returns how many of both were posted. They are fewer only with an error, which is
-	// ENOMEM if the queue is full. Post keeps no reference to the slices. The caller must order calls
-	// whose order matters. Requests may be posted from EventEstablished on. Anything posted after an
-	// error is flushed or discarded.
+	// Post posts receives, and then a chain of requests, in one crossing. The requests refer to pieces by
+	// index. Post returns how many receives and requests it has posted; these are all of them unless it returns
+	// an error, which is ENOMEM if a queue is full. It keeps no reference to the slices. If the order of
+	// several calls matters, the caller must order them. Requests may be posted after EventEstablished.
+	// Anything that is posted after an error is flushed or discarded.
 	//
-	// Slots of the send queue become free when a completion of that request, or of a later one, has been
+	// A slot of the send queue becomes free when the completion of its request, or of a later one, has been
 	// polled.
 	Post(recvs []Recv, requests []Request, pieces []Piece) (nrecvs, nrequests int, err error)
 
-	// Destroy destroys the ID and its queue pair. After it returns there are no more events, and neither
-	// side accesses memory. Posted work is not flushed, but earlier completions may still be polled. A
-	// connected peer gets EventDisconnected. A peer that waits for an answer gets EventRejected. Destroy
-	// may wait for a running Events, but not for the network.
+	// Destroy destroys the ID and its queue pair. When it returns, no more events will be delivered, and
+	// neither side accesses memory through the queue pair. Posted work is not flushed, but earlier completions
+	// may still be polled. A connected peer gets EventDisconnected. A peer that waits for an answer gets
+	// EventRejected. Destroy may wait for a running call of Events, but not for the network.
 	Destroy()
 }
 
-// QP is the size of a queue pair, and the queue of its completions. Requests without FlagSignalled have a
-// completion only if they fail.
+// QP is the size of a queue pair, and the queue for its completions. A request without FlagSignalled has a
+// completion only if it fails.
 type QP struct {
 	CQ         CQ
 	Sends      int // requests that can be posted

@@ -2,10 +2,11 @@ package verbs
 
 import "fmt"
 
-// The values below have the layout of the shim's C structures (o2iblnd 19.2), which get them without
-// conversion.
+// The types below have the layout of structures of the C shim in package rdmacore (o2iblnd 19.2), so that they
+// are passed to it without conversion.
 
-// Recv is a buffer for one message.
+// Recv is a receive: a buffer for one message. WRID is the ID of the work request, which its completion
+// contains.
 type Recv struct {
 	WRID uint64
 	Addr uint64
@@ -13,7 +14,7 @@ type Recv struct {
 	LKey uint32
 }
 
-// Piece is contiguous registered memory.
+// Piece is a contiguous part of registered memory.
 type Piece struct {
 	Addr uint64
 	Len  uint32
@@ -35,16 +36,16 @@ type Flags uint8
 const (
 	// FlagSignalled asks for a completion.
 	FlagSignalled Flags = 1
-	// FlagInline copies the bytes, at most QP.Inline, before Post returns. Their memory can then be
-	// reused at once.
+	// FlagInline makes Post copy the bytes of the request, at most QP.Inline. Their memory can be reused as
+	// soon as Post returns.
 	FlagInline Flags = 2
 )
 
-// Request is a work request of the send queue. Its memory is Count pieces, from index First on, of the
-// pieces passed to Post.
+// Request is a work request of the send queue. WRID is its ID, which its completion contains. Its memory is
+// Count of the pieces passed to Post, from the index First on.
 type Request struct {
 	WRID   uint64
-	Remote uint64 // for RDMAWrite, with RKey
+	Remote uint64 // the address at the peer, for RDMAWrite, with the key RKey
 	RKey   uint32
 	First  uint16
 	Count  uint16
@@ -59,16 +60,16 @@ type Status uint8
 // Statuses (o2iblnd 11).
 const (
 	Success          Status = 0
-	LocalLengthError Status = 1  // a message longer than the buffer
-	LocalQPError     Status = 2  //
+	LocalLengthError Status = 1  // a message was longer than its receive
+	LocalQPError     Status = 2  // the queue pair does not permit the request
 	LocalProtection  Status = 4  // a key does not match the local memory
 	Flushed          Status = 5  // the queue pair was in the error state
 	RemoteInvalid    Status = 9  // the peer could not receive the message
-	RemoteAccess     Status = 10 // the peer's key does not allow the access
-	RemoteOperation  Status = 11 // the peer's own queue pair failed
+	RemoteAccess     Status = 10 // the key does not allow the access at the peer
+	RemoteOperation  Status = 11 // the peer's queue pair has failed
 	RetryExceeded    Status = 12 // the peer does not acknowledge
-	RNRExceeded      Status = 13 // the peer has no buffer posted
-	GeneralError     Status = 21
+	RNRExceeded      Status = 13 // the peer has posted no receive
+	GeneralError     Status = 21 // any other error
 )
 
 var statusNames = map[Status]string{
@@ -86,24 +87,24 @@ func (s Status) String() string {
 	return fmt.Sprint("status ", uint8(s))
 }
 
-// CompletionOp is the operation that completed. It is undefined if that failed.
+// CompletionOp is the operation of a completed work request. It is undefined if the work request has failed.
 type CompletionOp uint8
 
-// Completed operations.
+// The operations.
 const (
 	CompletedSend  CompletionOp = 0
 	CompletedWrite CompletionOp = 1
 	CompletedRecv  CompletionOp = 128
 )
 
-// Completion is the end of a work request. With a Status other than Success, only WRID,
-// QPN and Vendor are meaningful.
+// Completion is the result of a work request. If Status is not Success, only WRID, QPN, Status and Vendor are
+// valid.
 type Completion struct {
 	WRID   uint64
 	QPN    uint32
-	Bytes  uint32 // received
+	Bytes  uint32 // length of a received message
 	Status Status
 	Op     CompletionOp
 	_      [2]byte
-	Vendor uint32
+	Vendor uint32 // the device's own error code
 }

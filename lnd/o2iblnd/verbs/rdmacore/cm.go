@@ -25,7 +25,7 @@ const batch = 16
 type channel struct {
 	handle[*C.o2_chan]
 	w      waiter
-	events [batch]C.o2_event // used by the one caller of Events
+	events [batch]C.o2_event // only the running call of Events uses it
 
 	known sync.Mutex     // guards ids
 	ids   map[uint64]*id // by token; nil after Close
@@ -42,8 +42,8 @@ func (p *provider) OpenChannel() (verbs.Channel, error) {
 	return c, nil
 }
 
-// open creates an ID by calling start with the ID's token. Its events are not delivered before it is in
-// c.ids.
+// open creates an ID by calling start with a new token, which identifies the ID in events. No event is
+// delivered before the ID is in c.ids.
 func (c *channel) open(start func(ch *C.o2_chan, token C.uint64_t, out **C.o2_id) C.int) (verbs.ID, error) {
 	i := &id{ch: c, handle: handle[*C.o2_id]{p: c.p}, token: c.p.tokens.Add(1)}
 	c.known.Lock()
@@ -87,7 +87,7 @@ func (c *channel) Events(ev []verbs.Event) (n int, err error) {
 	var failed error
 	most := min(len(ev), batch)
 	err = c.w.wait(func(uintptr) bool {
-		for got := most; n == 0 && got == most && failed == nil; { // else nothing is left, and the poller tells of more
+		for got := most; n == 0 && got == most && failed == nil; { // otherwise no event is left, and the netpoller reports later ones
 			c.p.events.Add(1)
 			tokens := c.p.tokens.Add(batch) - batch + 1
 			got, failed = hold(&c.handle, func(ch *C.o2_chan) C.int {
@@ -104,8 +104,8 @@ func (c *channel) Events(ev []verbs.Event) (n int, err error) {
 	return n, verbs.Wrap(errors.Join(err, failed), "connection events")
 }
 
-// deliver converts the event e of the C library and stores it in to. It returns false if the event's ID or
-// listener was destroyed.
+// deliver converts the event e of the C library and stores it in to. It returns false if the ID of the event,
+// or the listener of a request, was destroyed.
 func (c *channel) deliver(e *C.o2_event, to *verbs.Event) bool {
 	c.known.Lock()
 	defer c.known.Unlock()
@@ -167,7 +167,7 @@ func (i *id) addrs() [2]netip.AddrPort {
 	return [2]netip.AddrPort{fromAddr(&l), fromAddr(&r)}
 }
 
-// call is like do, with an error that names the attempted operation.
+// call calls f as do does, and adds to the error which operation was attempted.
 func (i *id) call(what string, f func(c *C.o2_id) C.int) error {
 	if _, err := do(&i.handle, f); err != nil {
 		return verbs.Wrap(err, "%s, %s - %s", what, i.Local(), i.Remote())
@@ -211,7 +211,7 @@ func (i *id) Destroy() {
 	_ = end(&i.handle, func(c *C.o2_id) C.int { C.o2_id_destroy(c); return 0 })
 }
 
-// toAddr writes a sockaddr_in, or a sockaddr_in6 (ip(7), ipv6(7)).
+// toAddr returns a as a sockaddr_in or a sockaddr_in6 (ip(7), ipv6(7)).
 func toAddr(a netip.AddrPort) (c C.o2_addr) {
 	ip := a.Addr().Unmap()
 	family, at := syscall.AF_INET, 4

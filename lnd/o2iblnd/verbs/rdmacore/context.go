@@ -12,35 +12,35 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// context is an RDMA device as librdmacm has opened it. The library keeps it open until the process ends.
-// Some devices that several drivers share, such as soft-RoCE, cannot be removed while a process has them
-// open: "rdma link delete" hangs. So when the kernel has begun to remove the device, and this process no
-// longer uses it, the descriptors are replaced by ones of /dev/null. The library may close those at any
-// time.
+// context is an RDMA device as librdmacm has opened it. The library keeps it open until the process ends. Some
+// devices that several drivers share, such as soft-RoCE, cannot be removed while a process has them open: "rdma
+// link delete" hangs. So when the kernel has begun to remove the device, and this process no longer uses it,
+// this package makes the library's descriptors refer to /dev/null instead. The library may close these
+// descriptors at any time.
 type context struct {
-	files   [2]file // for commands and for events
-	sysfs   string  // this directory disappears when the removal begins
-	inode   uint64  // of the directory, because another device may get its name
+	files   [2]file // the library's descriptors for commands and for events
+	sysfs   string  // directory of the device, which disappears when the removal begins
+	inode   uint64  // inode number of the directory, because another device may get its name
 	over    bool    // librdmacm has reported that the device is removed
 	devices map[*device]struct{}
 }
 
-// file is a descriptor and the file that it was opened on. The library may have closed the descriptor
-// since.
+// file is a descriptor of the library, and what identifies the file that it referred to. The library may have
+// closed the descriptor since.
 type file struct {
 	fd         int
 	dev, inode uint64
 	rdev       uint64
 }
 
-// contexts are the contexts of this process, by the library's address.
+// contexts are the contexts of this process, by their address in the library.
 var contexts struct {
 	sync.Mutex
 	all map[uintptr]*context
 }
 
-// noteContext records that this process has the context at key, with its descriptors and its directory in
-// sysfs, and that d uses it if d is not nil.
+// noteContext records the context with the address key, its descriptors, and its directory in sysfs. If d is
+// not nil, it also records that d uses the context.
 func noteContext(key uintptr, fds [2]int32, sysfs string, d *device) {
 	contexts.Lock()
 	defer contexts.Unlock()
@@ -72,7 +72,8 @@ func leaveContext(d *device) {
 	}
 }
 
-// releaseRemoved reports removed devices to their users, and releases those that are not in use.
+// releaseRemoved checks all contexts for devices that the kernel is removing. It reports such a device to its
+// users, or releases it if there are no users.
 func releaseRemoved() {
 	contexts.Lock()
 	defer contexts.Unlock()
@@ -95,7 +96,7 @@ func releaseRemoved() {
 // removed reports whether the kernel has begun to remove the device.
 func (x *context) removed() bool { return x.over || x.inode != 0 && inodeOf(x.sysfs) != x.inode }
 
-// endContext records that the device of the context at key is removed.
+// endContext records that librdmacm has reported the removal of the device whose context has the address key.
 func endContext(key uintptr) {
 	contexts.Lock()
 	defer contexts.Unlock()
@@ -113,6 +114,7 @@ func inodeOf(dir string) uint64 {
 	return s.Ino
 }
 
+// fileOf returns the file that a descriptor refers to, or the zero file if the descriptor is not open.
 func fileOf(fd int) (f file) {
 	var s unix.Stat_t
 	if unix.Fstat(fd, &s) == nil {
@@ -121,7 +123,8 @@ func fileOf(fd int) (f file) {
 	return f
 }
 
-// discard replaces the descriptor, unless it refers to another file by now.
+// discard makes the descriptor refer to /dev/null. It does nothing if the descriptor no longer refers to the
+// same file.
 func (f file) discard() {
 	if f.inode == 0 || fileOf(f.fd) != f {
 		return
@@ -134,23 +137,25 @@ func (f file) discard() {
 	_ = null.Close()
 }
 
-// lost makes Events return verbs.AsyncDeviceFatal once.
+// lost makes Events return verbs.AsyncDeviceFatal, once per device.
 func (d *device) lost() {
-	if d.removed.CompareAndSwap(present, reported) {
+	if d.removed.CompareAndSwap(present, pending) {
 		_ = d.w.file.SetReadDeadline(time.Unix(1, 0)) // wakes Events
 	}
 }
 
-// States of device.removed: present, removed but not reported, reported.
+// States of device.removed: the device is present; it is removed and Events has to report that; Events has
+// reported it.
 const (
 	present int32 = iota
-	reported
-	told
+	pending
+	delivered
 )
 
-// fatal returns the event of a removed device if it is still to be delivered.
+// fatal stores the event AsyncDeviceFatal in ev and returns 1 if the device is removed and this was not
+// reported. Otherwise it returns 0.
 func (d *device) fatal(ev []verbs.AsyncEvent) int {
-	if len(ev) == 0 || !d.removed.CompareAndSwap(reported, told) {
+	if len(ev) == 0 || !d.removed.CompareAndSwap(pending, delivered) {
 		return 0
 	}
 	_ = d.w.file.SetReadDeadline(time.Time{})

@@ -19,11 +19,11 @@ import (
 type device struct {
 	handle[*C.o2_dev]
 	context C.uintptr_t
-	anchor  *C.o2_id // makes librdmacm keep the device open; nil: the device had no port for it
+	anchor  *C.o2_id // an ID that makes librdmacm keep the device open; nil if the device had no port for it
 	w       waiter
 	attr    verbs.DeviceAttr
 	queues  atomic.Int64 // completion queues, which the library does not count
-	removed atomic.Int32 // one of the states below
+	removed atomic.Int32 // one of the states present, pending and delivered
 }
 
 func (i *id) Device() (d verbs.Device, port int, err error) {
@@ -56,7 +56,8 @@ func (i *id) Device() (d verbs.Device, port int, err error) {
 	return d, port, err
 }
 
-// noteUse records the device that an ID is bound to, and that d uses it if d is not nil.
+// noteUse records the device that the ID c is bound to, if any. If d is not nil, it also records that d uses
+// this device.
 func noteUse(c *C.o2_id, d *device) {
 	var port C.int
 	if key := C.o2_id_context(c, &port); key != 0 {
@@ -121,10 +122,11 @@ type region struct {
 	handle[*C.o2_mr]
 	b          []byte
 	lkey, rkey C.uint32_t
-	own        bool           // mapped by Alloc
-	pin        runtime.Pinner // pins a program's memory, in case it is Go's
+	own        bool           // Alloc has mapped the memory
+	pin        runtime.Pinner // pins memory of the program, in case it is in Go's heap
 }
 
+// register registers the memory of m with the device.
 func (d *device) register(m *region, a verbs.Access) (verbs.Memory, error) {
 	m.p = d.p
 	m.pin.Pin(unsafe.SliceData(m.b))

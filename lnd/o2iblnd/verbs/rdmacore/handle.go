@@ -10,20 +10,21 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// handle is a C object that is not destroyed during calls on it.
+// handle is a C object, with the lock that prevents its destruction during calls on it.
 type handle[T comparable] struct {
 	p  *provider
 	mu sync.RWMutex
-	c  T // a pointer; nil: destroyed
+	c  T // a pointer to the object; nil after its destruction
 }
 
-// do calls f, which returns a count or a negative errno.
+// do calls f with the object, and counts a crossing. f returns a count or a negative errno. do returns
+// verbs.ErrClosed if the object is destroyed.
 func do[T comparable, R ~int32](h *handle[T], f func(c T) R) (int, error) {
 	h.p.others.Add(1)
 	return hold(h, f)
 }
 
-// hold is like do, for a call that is counted elsewhere.
+// hold is do for a call that is counted elsewhere.
 func hold[T comparable, R ~int32](h *handle[T], f func(c T) R) (int, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -33,7 +34,7 @@ func hold[T comparable, R ~int32](h *handle[T], f func(c T) R) (int, error) {
 	return result(f(h.c))
 }
 
-// end calls f to destroy the object. If f succeeds, no more calls are possible.
+// end calls f to destroy the object. If f succeeds, later calls on the object return verbs.ErrClosed.
 func end[T comparable, R ~int32](h *handle[T], f func(c T) R) error {
 	h.p.others.Add(1)
 	h.mu.Lock()
@@ -49,6 +50,7 @@ func end[T comparable, R ~int32](h *handle[T], f func(c T) R) error {
 	return err
 }
 
+// result returns the count or the errno that rc contains.
 func result[R ~int32](rc R) (int, error) {
 	if rc < 0 {
 		return 0, syscall.Errno(-rc)
@@ -62,8 +64,8 @@ type waiter struct {
 	raw  syscall.RawConn
 }
 
-// newWaiter creates a waiter that owns fd, which is in non-blocking mode. If fd is a negative errno it
-// returns the error.
+// newWaiter returns a waiter for the descriptor fd, which must be in non-blocking mode and belongs to the
+// waiter. If fd is a negative errno, it returns this error.
 func newWaiter[R ~int32](fd R, name string) (w waiter, err error) {
 	if fd < 0 {
 		return w, syscall.Errno(-fd)
@@ -73,8 +75,8 @@ func newWaiter[R ~int32](fd R, name string) (w waiter, err error) {
 	return w, err
 }
 
-// wait calls harvest until that returns true, and waits in between until the descriptor is readable. It
-// returns an error only if the descriptor was closed.
+// wait calls harvest, and again whenever the descriptor becomes readable, until harvest returns true. It
+// returns an error only if the descriptor is closed.
 func (w *waiter) wait(harvest func(fd uintptr) bool) error {
 	if err := w.raw.Read(harvest); err != nil {
 		return verbs.ErrClosed
@@ -82,5 +84,5 @@ func (w *waiter) wait(harvest func(fd uintptr) bool) error {
 	return nil
 }
 
-// end makes wait return.
+// end closes the descriptor, which makes wait return.
 func (w *waiter) end() { _ = w.file.Close() }

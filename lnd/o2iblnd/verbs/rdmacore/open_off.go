@@ -4,5 +4,5 @@ package rdmacore
 
 import "github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 
-// Open fails with verbs.ErrNotBuilt, which describes how to build with RDMA support.
+// Open returns verbs.ErrNotBuilt, which describes how to build with RDMA support.
 func Open() (verbs.Provider, error) { return nil, verbs.Wrap(verbs.ErrNotBuilt, "open") }

@@ -25,15 +25,15 @@ import (
 type provider struct {
 	polls, posts, sleeps, events, others atomic.Uint64
 
-	tokens   atomic.Uint64 // identify IDs in C
-	channels atomic.Int64  // open
+	tokens   atomic.Uint64 // the last token; tokens identify IDs in C
+	channels atomic.Int64  // number of open channels
 	mu       sync.Mutex
-	devices  map[C.uintptr_t]*device // by the library's context
+	devices  map[C.uintptr_t]*device // by the address of the library's context
 }
 
-var loading sync.Mutex // protects the loading of the libraries, into a table in C
+var loading sync.Mutex // held while the libraries are loaded into a table in C
 
-// Open loads rdma-core and checks whether the kernel lets this process use RDMA. The error is
+// Open loads rdma-core and checks whether the kernel lets this process use RDMA. If not, it returns
 // verbs.ErrNoLibrary or verbs.ErrNoRDMA.
 func Open() (verbs.Provider, error) {
 	loading.Lock()
@@ -50,7 +50,7 @@ func Open() (verbs.Provider, error) {
 	return p, c.Close()
 }
 
-// Live returns the number of library objects in this process. Tests use it to detect leaks.
+// Live returns the number of objects of the libraries that exist in this process. Tests use it to find leaks.
 func Live() int { return int(C.o2_live()) }
 
 func (p *provider) Crossings() verbs.Crossings {

@@ -13,7 +13,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Values that are passed to C without conversion. A line fails to compile if the layouts differ.
+// Checks of the types that are passed to C without conversion. A line does not compile if the layouts in Go and
+// in C differ.
 const (
 	_ = -(unsafe.Sizeof(verbs.Recv{}) ^ C.sizeof_o2_recv)
 	_ = -(unsafe.Sizeof(verbs.Piece{}) ^ C.sizeof_o2_sge)
@@ -24,7 +25,7 @@ const (
 	_ = -(unsafe.Offsetof(verbs.Completion{}.Vendor) ^ unsafe.Offsetof(C.o2_wc{}.vendor))
 )
 
-// cq implements verbs.CQ. Polling also holds handle.mu for writing, so there is one poll at a time.
+// cq implements verbs.CQ. Polling holds handle.mu for writing, so that only one goroutine polls at a time.
 type cq struct {
 	handle[*C.o2_cq]
 	d       *device
@@ -32,8 +33,7 @@ type cq struct {
 	w       waiter
 	spin    verbs.Spin
 
-	// Arguments and results of the harvest function in Wait. They are fields so that Wait does not
-	// allocate.
+	// Arguments and results of harvest, which Wait uses. They are fields so that Wait allocates nothing.
 	wc    []verbs.Completion
 	limit time.Duration
 	n     int
@@ -60,6 +60,8 @@ func (d *device) NewCQ(entries, vector int) (verbs.CQ, error) {
 
 func (q *cq) Entries() int { return int(q.entries) }
 
+// poll fetches completions. If there are none, it polls for the time spin and then, if arm is 1, makes the
+// queue's descriptor readable for the next completion.
 func (q *cq) poll(wc []verbs.Completion, arm C.int, spin time.Duration) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

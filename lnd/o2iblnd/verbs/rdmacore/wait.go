@@ -8,6 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
+// harvest fetches completions for Wait. It returns false if Wait has to sleep.
 func (q *cq) harvest(uintptr) bool {
 	q.n, q.err = q.poll(q.wc, 1, q.spin.Time(q.limit))
 	if q.n > 0 || q.err != nil {
