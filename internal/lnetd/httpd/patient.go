@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// passing are transient errors of accept(2): errors of a connection that broke before it was
-// accepted, and errors of a host that is short of memory. net/http retries EMFILE and ENFILE with a
-// backoff of up to a second, but would stop the server for these.
+// passing holds errors of accept(2) after which the server should continue: those of a connection that broke
+// before it was accepted, and those of a host that is short of memory. Without this list, net/http would stop
+// the server. It retries only after EMFILE and ENFILE, with a back-off of up to a second.
 var passing = []error{
 	syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.EPROTO, syscall.ENETDOWN, syscall.ENOPROTOOPT,
 	syscall.EHOSTDOWN, syscall.ENONET, syscall.EHOSTUNREACH, syscall.EOPNOTSUPP, syscall.ENETUNREACH,
 }
 
-// patient is a listener that marks transient errors as temporary.
+// patient is a listener that marks the errors in passing as temporary, so that net/http retries.
 type patient struct{ net.Listener }
 
 func (p patient) Accept() (net.Conn, error) {

@@ -5,8 +5,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// clientsNoRule is the label of clients without a rule. It consists of two words, so no rule can
-// have this name.
+// clientsNoRule is the value of the label "rule" for clients without a rule. No rule can have this name,
+// because names of rules contain no blanks.
 const clientsNoRule = "no rule"
 
 var (
@@ -28,7 +28,7 @@ var (
 	clientCutOffs    = counterFamily("lnet_client_cut_offs_total", "Clients that lnetd disconnected, except when it stopped.", "rule")
 )
 
-// collectClients adds the clients of each rule to the page.
+// collectClients adds the metrics of the clients of each rule to the page.
 func collectClients(p *page, totals []clients.Total) {
 	for k := range totals {
 		t := &totals[k]

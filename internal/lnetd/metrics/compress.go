@@ -9,20 +9,21 @@ import (
 	"sync"
 )
 
-// writers are gzip writers for responses. Metrics are so repetitive that the fastest level
-// compresses them well enough, in a third of the time.
+// writers holds gzip writers for reuse. They use the fastest level of compression, which suffices because
+// metrics are so repetitive, and takes a third of the time.
 var writers = sync.Pool{New: func() any {
 	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	return w
 }}
 
-// concurrentWriters is the maximum number of responses that are built at once. Each needs about 5 MB for
-// metrics and 1 MB for compression.
+// concurrentWriters is the maximum number of responses that are built at the same time. Each needs about
+// 5 MB of memory for metrics and 1 MB for compression.
 const concurrentWriters = 4
 
-// compressed limits how many responses h builds at once, and keeps each response compressed while
-// its client reads it, which takes a fiftieth of the memory. Responses to clients that do not
-// accept gzip are decompressed on the fly.
+// compressed returns a handler that sends the responses of h compressed with gzip. At most
+// concurrentWriters responses are built at once. A response stays compressed in memory while its client
+// reads it, which takes a fiftieth of the memory. For a client that does not accept gzip, it is
+// decompressed while it is sent.
 func compressed(h http.Handler) http.Handler {
 	making := make(chan struct{}, concurrentWriters)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,11 +39,11 @@ func compressed(h http.Handler) http.Handler {
 	})
 }
 
-// bufferedResponse is a response that stays compressed while a client reads it. It is the http.ResponseWriter
-// of the handler.
+// bufferedResponse is an http.ResponseWriter that compresses the response and keeps it in memory until
+// writeTo sends it.
 type bufferedResponse struct {
 	header http.Header
-	status int // 0 if there is no error
+	status int // the status if the response is an error, otherwise 0
 	body   bytes.Buffer
 	z      *gzip.Writer
 }
@@ -75,7 +76,8 @@ func (a *bufferedResponse) Write(b []byte) (int, error) {
 	return a.z.Write(b)
 }
 
-// writeTo sends the response. An error means that the client has disconnected.
+// writeTo sends the response, compressed if asGzip is set. It ignores errors, because they only mean that
+// the client has disconnected.
 func (a *bufferedResponse) writeTo(w http.ResponseWriter, asGzip bool) {
 	switch {
 	case a.status != 0:
@@ -91,7 +93,8 @@ func (a *bufferedResponse) writeTo(w http.ResponseWriter, asGzip bool) {
 	_, _ = w.Write(a.body.Bytes())
 }
 
-// takesGzip reports whether the client accepts gzip. A weight of 0 means that it does not.
+// takesGzip reports whether the client accepts responses that are compressed with gzip. It does not if the
+// header Accept-Encoding does not contain gzip, or gives it the weight 0.
 func takesGzip(r *http.Request) bool {
 	for _, list := range r.Header.Values("Accept-Encoding") {
 		for e := range strings.SplitSeq(list, ",") {

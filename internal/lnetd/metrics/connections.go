@@ -11,28 +11,30 @@ import (
 	"github.com/lnetd/lnetd/lnd/limit"
 )
 
-// Limits on connections, which scrapers may keep open between scrapes.
+// Maximum numbers of open connections, per client address and in total. Scrapers may keep connections open
+// between scrapes.
 const (
 	connectionsPerAddress = 16
 	connectionsAtOnce     = 256
 )
 
-// connections limits the number of open connections, in total and per address. When a limit is
-// exceeded, the connection that has been idle longest is closed. If the limit per address is
-// exceeded, only connections of that address are considered. If all of them are active, the new
-// connection is closed.
+// connections limits the number of open connections, in total and per client address. If a new connection
+// exceeds a limit, the connection that has been idle for the longest time is closed. If it exceeds the limit
+// per address, this is a connection from the same address. If no other connection is idle, the new one is
+// closed.
 type connections struct {
-	mu   sync.Mutex    // guards list, and what is in it
-	list []*connection // the longest idle first
+	mu   sync.Mutex    // guards list and its elements
+	list []*connection // the idle ones in the order in which they became idle
 }
 
 type connection struct {
 	net.Conn
 	address string
-	idle    bool // no request is active
+	idle    bool // no request is in progress
 }
 
-// note is the ConnState hook of http.Server.
+// note records the new state of a connection, and closes a connection if there are too many. It is the
+// ConnState hook of http.Server.
 func (c *connections) note(conn net.Conn, s http.ConnState) {
 	c.mu.Lock()
 	k := slices.IndexFunc(c.list, func(o *connection) bool { return o.Conn == conn })
@@ -56,7 +58,8 @@ func (c *connections) note(conn net.Conn, s http.ConnState) {
 	}
 }
 
-// enter adds a connection. If a limit is exceeded, it removes a connection and returns it.
+// enter adds a new connection to the list. If a limit is exceeded now, it removes one connection from the
+// list and returns it, and the caller must close it. Otherwise it returns nil.
 func (c *connections) enter(conn net.Conn) *connection {
 	address := addressOf(conn.RemoteAddr().String())
 	own := func(o *connection) bool { return o.address == address }
@@ -77,8 +80,8 @@ func (c *connections) enter(conn net.Conn) *connection {
 	return out
 }
 
-// cut closes a connection immediately. tls.Conn.Close would send an alert first and wait for a peer
-// that does not read.
+// cut closes a connection without waiting. The Close method of a TLS connection would first send an alert,
+// and wait if the client does not read.
 func cut(conn net.Conn) {
 	if c, ok := conn.(*tls.Conn); ok {
 		conn = c.NetConn()
@@ -86,7 +89,8 @@ func cut(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// addressOf returns the address under which a client is counted.
+// addressOf returns the address to which the limits per address apply for a client at hostPort. Several
+// clients may share it (see limit.SourceOf).
 func addressOf(hostPort string) string {
 	a, err := netip.ParseAddrPort(hostPort)
 	if err != nil {

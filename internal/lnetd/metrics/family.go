@@ -8,13 +8,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// family is a metric name with its type, help and labels. Dashboards and alerts depend on families:
-// docs/metrics.md lists them, and a test keeps the list complete.
+// family is a metric name with its type, its help text and the names of its labels. Because dashboards and
+// alerts depend on these, docs/metrics.md lists all families, and a test keeps the list complete.
 type family struct {
 	name, help string
 	kind       dto.MetricType
 	labels     []string
-	order      []int // indexes of labels, sorted by name
+	order      []int // the indexes of labels, in the order of the labels' names
 }
 
 func newFamily(kind dto.MetricType, name, help string, labels []string) *family {
@@ -26,8 +26,8 @@ func newFamily(kind dto.MetricType, name, help string, labels []string) *family 
 	return f
 }
 
-// gaugeFamily, counterFamily and histogramFamily create families. The test of docs/metrics.md looks
-// for calls of them.
+// gaugeFamily returns a new family of gauges. A test finds the families for docs/metrics.md by the calls of
+// gaugeFamily, counterFamily and histogramFamily in the source.
 func gaugeFamily(name, help string, labels ...string) *family {
 	return newFamily(dto.MetricType_GAUGE, name, help, labels)
 }
@@ -40,7 +40,8 @@ func histogramFamily(name, help string, labels ...string) *family {
 	return newFamily(dto.MetricType_HISTOGRAM, name, help, labels)
 }
 
-// pairs returns the family's labels with the given values, sorted by name as Prometheus requires.
+// pairs returns the labels of the family with the given values, which are in the order of f.labels. The
+// result is sorted by name, as Prometheus requires, and refers to the slice values.
 func (f *family) pairs(values []string) []*dto.LabelPair {
 	if len(values) != len(f.labels) {
 		panic("metrics: " + f.name + ": labels without a value")

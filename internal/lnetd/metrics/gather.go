@@ -10,8 +10,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// collectTimeout is the timeout for reading peers. After it, discovery is considered stuck, and the
-// scrape returns the other metrics.
+// collectTimeout is the timeout for reading the peers and the activity of discovery. If discovery does not
+// answer in this time, the scrape returns only the other metrics.
 const collectTimeout = 5 * time.Second
 
 var (
@@ -19,13 +19,13 @@ var (
 	collectComplete = gaugeFamily("lnetd_collect_complete", "0 if peers are missing from this scrape because discovery did not answer in time, otherwise 1.")
 )
 
-// gatherer reads a Source. It is a prometheus.Gatherer.
+// gatherer is a prometheus.Gatherer that reads the metrics of a Source.
 type gatherer struct {
 	source  Source
 	options Options
 	// process collects the metrics of the process and the Go runtime.
 	process *prometheus.Registry
-	refused func() uint64
+	refused func() uint64 // returns the number of scrapes that were refused
 	drivers *driverFamilies
 }
 
@@ -44,7 +44,8 @@ func (g *gatherer) Gather() ([]*dto.MetricFamily, error) {
 	return byName(append(list, g.own(newPage())...)), err
 }
 
-// pagedGatherer is a gatherer that reuses its pages. It is a prometheus.TransactionalGatherer.
+// pagedGatherer is a prometheus.TransactionalGatherer. Unlike gatherer, it reuses the memory of earlier
+// scrapes.
 type pagedGatherer struct {
 	*gatherer
 	pages *sync.Pool // of *page
@@ -61,7 +62,7 @@ func (t pagedGatherer) Gather() (list []*dto.MetricFamily, done func(), err erro
 	return list, func() { p.reset(); t.pages.Put(p) }, err
 }
 
-// own returns the families of this package. p must be empty.
+// own collects all metrics of this package on the page p, which must be empty, and returns their families.
 func (g *gatherer) own(p *page) []*dto.MetricFamily {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)

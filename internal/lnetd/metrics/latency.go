@@ -8,16 +8,16 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Bounds of the classic buckets, from 4 µs to 64 s: powers of 4 in seconds. They are bounds of
-// native buckets too.
+// Upper bounds of the classic buckets, as exponents of 2: from 4 µs to 64 s, each 4 times the one before. They
+// are bounds of native buckets too.
 const (
 	classicFirst = -18 // 2^-18 s
 	classicLast  = 6
 	classicStep  = 2
 )
 
-// latencyMetric returns a histogram with native and classic buckets. Native buckets are available
-// only in protobuf; text has only classic ones.
+// latencyMetric converts a latency histogram of the node to a metric with the given labels. The metric has
+// native buckets, which clients get only in protobuf, and a few classic ones for the text formats.
 func latencyMetric(h *node.LatencyHistogram, labels []*dto.LabelPair) *dto.Metric {
 	var schema int32 = node.LatencySchema
 	d := &dto.Histogram{
@@ -38,10 +38,11 @@ func latencyMetric(h *node.LatencyHistogram, labels []*dto.LabelPair) *dto.Metri
 	return &dto.Metric{Label: labels, Histogram: d}
 }
 
-// gapMax is the number of empty buckets that take less space than a new span.
+// gapMax is the largest number of consecutive empty buckets that take less space than a new span.
 const gapMax = 2
 
-// addSpans adds the native buckets that are not empty.
+// addSpans adds the buckets of h that are not empty to d as native buckets. Prometheus encodes these as
+// spans of consecutive buckets, with the differences between their counts.
 func addSpans(d *dto.Histogram, h *node.LatencyHistogram) {
 	var span *dto.BucketSpan
 	var last int64

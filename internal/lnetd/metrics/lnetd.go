@@ -32,7 +32,7 @@ func collectConfiguration(p *page, c Configuration) {
 	p.set(configLast, timestamp(c.Last))
 }
 
-// timestamp returns t as Unix time in seconds, or 0 for the zero Time.
+// timestamp returns t as Unix time in seconds. For the zero Time it returns 0.
 func timestamp(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

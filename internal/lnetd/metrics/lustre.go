@@ -5,16 +5,16 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// lustreLabels are the labels that Lustre exporters add to all LNet metrics, each with the value
-// "lnet".
+// lustreLabels holds the names of the labels that Lustre exporters add to all LNet metrics. The value of
+// each is "lnet".
 var lustreLabels = []string{"component", "target"}
 
 const lustreValue = "lnet"
 
 func ofLustreNI() []string { return append(append([]string(nil), lustreLabels...), "nid") }
 
-// The names that Lustre exporters use for LNet's counters, according to their documentation.
-// Metrics that only a kernel module has, of its console and its debug buffer, are left out.
+// Families with the names that Lustre exporters use for LNet's counters, according to their documentation.
+// Metrics about the console and the debug buffer are omitted, because only a kernel module has these.
 var (
 	lustreAllocated    = gaugeFamily("lustre_allocated", "As lnet_messages_committed.", lustreLabels...)
 	lustreMaximum      = gaugeFamily("lustre_maximum", "As lnet_messages_committed_max.", lustreLabels...)

@@ -12,10 +12,10 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// niLabels are the labels of all NI metrics.
+// niLabels holds the names of the labels that all metrics of NIs have.
 var niLabels = []string{"net", "nid", "device"}
 
-// ofNI returns niLabels and more labels.
+// ofNI returns niLabels followed by more label names.
 func ofNI(more ...string) []string { return append(append([]string(nil), niLabels...), more...) }
 
 var (
@@ -39,8 +39,9 @@ var (
 	interfaceWaiting  = gaugeFamily("lnet_interface_waiting", "1 for each NI that waits for a usable network interface.", "net", "ni")
 )
 
-// driverFamilies holds the families of driver counters by name. If several drivers have a counter
-// of the same name, the help text of the first one is used.
+// driverFamilies holds the families of the drivers' counters by the counter's name. They are created when a
+// counter is first seen. If several drivers have a counter of the same name, the family has the help text of
+// the first one.
 type driverFamilies struct {
 	mu     sync.Mutex // guards byName
 	byName map[string]*family
@@ -64,7 +65,7 @@ func (d *driverFamilies) of(c *lnd.Counter) *family {
 	return f
 }
 
-// collectNI adds one NI to the page.
+// collectNI adds the metrics of one NI to the page, and its waiting messages to w.
 func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers *driverFamilies) {
 	net, nid, device := ni.Net.String(), ni.NID.String(), ni.Device
 	set := func(f *family, v float64, more ...string) {

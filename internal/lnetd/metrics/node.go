@@ -60,13 +60,14 @@ func collectNode(p *page, k *node.Counters, d node.DropCounts) {
 	}
 }
 
-// waiting counts waiting messages while NIs and peers are collected.
+// waiting counts messages that wait, by what they wait for. It is filled while the metrics of NIs, peers and
+// other parts are collected, and then added to the page.
 type waiting struct {
 	niCredits, peerCredits, routerCredits, routerBuffers int
 	discovery, resend                                    int
 }
 
-// waitFor returns the number of messages that wait for the credits.
+// waitFor returns the number of messages that wait for a credit of c.
 func waitFor(c node.CreditInfo) int { return max(0, -c.Available) }
 
 func (w *waiting) collect(p *page) {
@@ -78,8 +79,8 @@ func (w *waiting) collect(p *page) {
 	p.set(waitingMessages, float64(w.resend), "resend")
 }
 
-// collectActivity adds the activity of the node's components. It returns false if discovery did not
-// answer.
+// collectActivity adds metrics of recovery and discovery to the page, and messages that wait for discovery or
+// a resend to w. It returns false if discovery did not answer, so that its metrics are missing.
 func collectActivity(ctx context.Context, p *page, s Source, w *waiting) bool {
 	a, err := s.Activity(ctx)
 	w.discovery, w.resend = a.Parked, a.Resends

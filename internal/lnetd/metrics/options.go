@@ -8,12 +8,12 @@ type Options struct {
 	Revision string
 	// LustreCompat adds metrics under the names of Lustre exporters.
 	LustreCompat bool
-	// PeersMax is the maximum number of peers with their own series. At most twice as many of their
-	// NIDs have series. 0 means the constant PeersMax.
+	// PeersMax is the maximum number of peers for which there are separate time series. Their NIDs have
+	// separate series too, for at most twice as many NIDs. 0 means the constant PeersMax.
 	PeersMax int
 }
 
-// PeersMax is the default maximum number of peers with their own series.
+// PeersMax is the default of Options.PeersMax.
 const PeersMax = 1000
 
 func (o *Options) peersMax() int {

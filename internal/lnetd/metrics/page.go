@@ -7,9 +7,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// page holds the metrics of one scrape. It produces the same output as constant metrics of the
-// client library, in a fraction of the time: cells are allocated in slabs and reused, and metrics
-// with the same labels can share label pairs.
+// page holds the metrics of one scrape. Its output is the same as that of constant metrics of the client
+// library, but takes a fraction of the time: the memory for metrics is allocated in slabs and reused for the
+// next scrape, and metrics with the same labels can share these.
 type page struct {
 	families map[*family]*dto.MetricFamily
 	gauges   slabs[gaugeCell]
@@ -29,16 +29,16 @@ type counterCell struct {
 	value   float64
 }
 
-// slab is the number of cells that are allocated at once.
+// slab is the number of cells, each with the memory for one metric, that are allocated at once.
 const slab = 256
 
-// slabs holds cells of type T. The first used cells are in use.
+// slabs holds cells of type T in slabs. The cells before the index used are in use.
 type slabs[T any] struct {
 	all  [][]T
 	used int
 }
 
-// next returns a cell. Its contents may be left over from before a reset.
+// next returns an unused cell. It may still have the contents of an earlier scrape.
 func (s *slabs[T]) next() *T {
 	at := s.used / slab
 	if at == len(s.all) {
@@ -51,7 +51,7 @@ func (s *slabs[T]) next() *T {
 
 func newPage() *page { return &page{families: map[*family]*dto.MetricFamily{}} }
 
-// reset empties the page. Metrics obtained from it must not be used any more.
+// reset removes all metrics from the page. Metrics that the page has returned must no longer be used.
 func (p *page) reset() {
 	for _, f := range p.families {
 		clear(f.Metric)
@@ -60,13 +60,14 @@ func (p *page) reset() {
 	p.gauges.used, p.counters.used = 0, 0
 }
 
-// set adds a gauge or a counter. It keeps the slice of label values.
+// set adds a gauge or a counter with the value v and the given label values, in the order of f.labels. The
+// caller must not change the slice of values later.
 func (p *page) set(f *family, v float64, values ...string) { p.add(f, v, f.pairs(values)) }
 
 // count adds a counter with an integer value.
 func (p *page) count(f *family, v uint64, values ...string) { p.set(f, float64(v), values...) }
 
-// add adds a gauge or a counter. The labels must be sorted.
+// add adds a gauge or a counter with the value v. The labels must be sorted by name.
 func (p *page) add(f *family, v float64, labels []*dto.LabelPair) {
 	var m *dto.Metric
 	if f.kind == dto.MetricType_COUNTER {
@@ -86,7 +87,7 @@ func (p *page) add(f *family, v float64, labels []*dto.LabelPair) {
 	p.put(f, m)
 }
 
-// put adds a metric of any type.
+// put adds the metric m, which must be of the type of the family f.
 func (p *page) put(f *family, m *dto.Metric) {
 	of := p.families[f]
 	if of == nil {
@@ -96,7 +97,7 @@ func (p *page) put(f *family, m *dto.Metric) {
 	of.Metric = append(of.Metric, m)
 }
 
-// with returns labels and one more label.
+// with returns a copy of labels, which are sorted by name, with one more label inserted in order.
 func (p *page) with(labels []*dto.LabelPair, more *dto.LabelPair) []*dto.LabelPair {
 	n := len(labels) + 1
 	if len(p.labels) < n {

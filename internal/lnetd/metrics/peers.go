@@ -40,40 +40,42 @@ var (
 
 func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
 
-// peerStates are the state flags that are counted. The other flags change within one discovery
-// round.
+// peerStates holds the state flags for which peers are counted. The other flags are set only during a round
+// of discovery.
 var peerStates = []discovery.State{
 	discovery.MultiRail, discovery.NoDiscovery, discovery.RouterEnabled, discovery.Configured, discovery.Discovered,
 	discovery.Discovering, discovery.NIDsUpToDate, discovery.PingFailed, discovery.PushFailed, discovery.LockPrimary,
 	discovery.BadConfig,
 }
 
-// nidsPerPeer is the average number of NIDs with series per peer with series: peers with many NIDs
-// use the quota of others. A peer with more than nidsMax NIDs, which no real node has, gets no
-// series and uses no quota.
+// nidsPerPeer limits the number of NIDs with separate series to this number times Options.PeersMax, so a peer
+// with more NIDs reduces the number of peers that have series. A peer with more than nidsMax NIDs, which no
+// real node has, gets no series.
 const (
 	nidsPerPeer = 2
 	nidsMax     = 128
 )
 
-// peerCollector collects peers one by one, so that at most one page of them is in memory.
+// peerCollector adds the metrics of peers to a page. It gets the peers one by one, so that they need not all
+// be in memory.
 type peerCollector struct {
 	page                *page
 	waiting             *waiting
-	room, roomNIs       int // remaining series; the oldest peers get them, which keeps the set stable
-	peers, out, outNIs  int
-	states              []int // by peerStates
-	full, reduced, none int
+	room, roomNIs       int   // number of peers and NIDs that can still get separate series
+	peers, out, outNIs  int   // numbers of all peers, and of peers and NIDs without separate series
+	states              []int // number of peers with each of peerStates
+	full, reduced, none int   // numbers of NIDs, by health
 }
 
-// collectPeers adds the peers to the page, at most most of them with their own series. It returns
-// false if discovery did not answer.
+// collectPeers adds the metrics of peers to the page, and messages that wait for their credits to w. The
+// oldest peers, at most most, get separate series, so that these stay the same from scrape to scrape.
+// collectPeers returns false if discovery did not answer, so that peers are missing.
 func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting) (complete bool) {
 	c := peerCollector{page: p, waiting: w, room: most, roomNIs: nidsPerPeer * most, states: make([]int, len(peerStates))}
 	complete = true
 	for peer, err := range s.PeersAfter(ctx, 0) {
 		if err != nil {
-			complete = false // or the node is closed
+			complete = false // discovery did not answer, or the node is closed
 			break
 		}
 		c.add(&peer)
@@ -98,7 +100,7 @@ func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting) 
 	return true
 }
 
-// add counts a peer, and adds series for its NIDs if the quota allows.
+// add counts a peer, and adds separate series for its NIDs if the limits permit that.
 func (c *peerCollector) add(p *node.PeerInfo) {
 	c.peers++
 	for k, s := range peerStates {
@@ -121,7 +123,7 @@ func (c *peerCollector) add(p *node.PeerInfo) {
 	}
 	crowd := len(p.NIs) > nidsMax
 	if !crowd && len(p.NIs) > c.roomNIs {
-		c.room = 0 // younger peers get none either
+		c.room = 0 // no series for later peers either, even if they have fewer NIDs
 	}
 	if crowd || c.room == 0 {
 		c.out++
@@ -136,7 +138,7 @@ func (c *peerCollector) add(p *node.PeerInfo) {
 	}
 }
 
-// show adds the series of one NID.
+// show adds the series of one NID of a peer.
 func (c *peerCollector) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
 	p := c.page
 	labels := p.with([]*dto.LabelPair{primary}, label("nid", ni.NID.String()))

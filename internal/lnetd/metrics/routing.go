@@ -12,11 +12,12 @@ var (
 	routerWaiting = gaugeFamily("lnet_router_waiting_messages", "Messages that wait for a router buffer.", "pool")
 )
 
-// routesMax is the maximum number of routes with their own series.
+// routesMax is the maximum number of routes with separate time series.
 const routesMax = 1000
 
-// routesShown returns how many routes, counted from the first, get their own series. It never
-// splits the routes to one net: a net whose only working route is omitted would seem unreachable.
+// routesShown returns the number of routes, counted from the first, that get separate series. Either all or
+// no routes to a net get series, unless a single net has more than routesMax. Otherwise a net would seem
+// unreachable if the only route that is up were omitted.
 func routesShown(routes []node.RouteInfo) int {
 	if len(routes) <= routesMax {
 		return len(routes)
@@ -48,7 +49,8 @@ func collectRoutes(p *page, routes []node.RouteInfo) {
 	p.set(routesLeftOut, float64(len(routes)-shown))
 }
 
-// collectRouter adds the buffer pools of a node that forwards or has forwarded.
+// collectRouter adds the state of routing to the page and, if the node is or has been a router, its router
+// buffers. It adds messages that wait for these buffers to w.
 func collectRouter(p *page, r node.RoutingInfo, w *waiting) {
 	p.set(routingState, float64(r.State))
 	if !r.Ever {

@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// scrapers limits the concurrent scrapes, in total and per address. A slow reader blocks only
-// scrapes from its own address.
+// scrapers limits the number of concurrent scrapes, in total and per client address. A client that reads
+// slowly therefore prevents only scrapes from its own address.
 type scrapers struct {
 	mu    sync.Mutex // guards count and from
 	count int
-	from  map[string]int // by address
+	from  map[string]int // number of scrapes in progress, by client address
 
-	refused atomic.Uint64
+	refused atomic.Uint64 // number of scrapes that were refused
 }
 
-// bounded is a handler that limits concurrent scrapes.
+// bounded is a handler that calls next, and limits the number of concurrent scrapes.
 type bounded struct {
 	scrapers
 	next http.Handler
@@ -25,8 +25,8 @@ type bounded struct {
 // ServeHTTP implements http.Handler.
 func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.admit(b.next).ServeHTTP(w, r) }
 
-// admit returns a handler that calls h if the limits allow it. Otherwise it asks the client to
-// retry later.
+// admit returns a handler that calls h. If too many scrapes are in progress, the handler refuses the request
+// with the status 503 instead.
 func (s *scrapers) admit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address := addressOf(r.RemoteAddr)

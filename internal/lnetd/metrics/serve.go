@@ -19,8 +19,8 @@ const (
 	scrapesAtOnce     = 64
 )
 
-// Handler serves /metrics with the counters of s, the Go runtime and the process. The format is the
-// one the client asks for: text, OpenMetrics, or protobuf. Only protobuf has native histograms.
+// Handler returns a handler that serves the metrics of s, of the Go runtime and of the process at /metrics.
+// The client chooses the format: text, OpenMetrics or protobuf. Only protobuf has native histograms.
 func Handler(s Source, o Options) http.Handler {
 	b := &bounded{}
 	g := newGatherer(s, o, b.refused.Load)
@@ -31,10 +31,10 @@ func Handler(s Source, o Options) http.Handler {
 	return b
 }
 
-// Serve answers scrapes on l with h until ctx is done, with limits on connections. It returns nil
-// after the last scrape has ended, and closes l. webConfig is the path of a file with TLS settings
-// and passwords, which is read again for each connection and request. If it is empty, there is no
-// TLS and no password.
+// Serve answers scrapes on l with h until ctx is done. It then waits until the last scrape has ended and
+// returns nil. It closes l, and limits the number of connections. The argument webConfig is the path of a
+// file with TLS settings and passwords, which is read again for each connection and request. If it is empty,
+// metrics are served without TLS and passwords.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, webConfig string, log *slog.Logger) error {
 	s := &http.Server{Handler: h, ConnState: new(connections).note}
 	if webConfig == "" {

@@ -13,8 +13,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Source provides the counters of a node: a type that embeds *node.Node and *node.Admin implements
-// it. A Source may also be a Host. Its methods are called at every scrape, from any goroutine.
+// Source provides the counters of a node. A type that embeds *node.Node and *node.Admin implements it. If a
+// Source is also a Host, its further metrics are exported too. The methods are called at every scrape and
+// must be safe for concurrent use.
 type Source interface {
 	Counters() node.Counters
 	Drops() node.DropCounts
@@ -26,10 +27,11 @@ type Source interface {
 	Routing() node.RoutingInfo
 }
 
-// Host is a Source that also hosts clients, serves LNet selftest, and has a configuration.
+// Host is a Source with further metrics, which lnetd has: those of clients, of LNet selftest and of the
+// configuration.
 type Host interface {
 	Source
-	// ClientTotals returns the totals of the clients by rule.
+	// ClientTotals returns the sums of the counters of clients for each rule.
 	ClientTotals() []clients.Total
 	// WaitingNIs returns the NIs whose interface is not usable yet.
 	WaitingNIs() []WaitingNI
@@ -44,7 +46,7 @@ type Host interface {
 // WaitingNI is an NI whose interface is not usable yet.
 type WaitingNI struct {
 	Net lnet.Net
-	// NI is its name, such as tcp(eth0).
+	// NI is the operator's name for the NI, such as "tcp(eth0)".
 	NI string
 }
 
@@ -52,15 +54,15 @@ type WaitingNI struct {
 type Selftest struct {
 	// Enabled reports whether selftest is enabled. If not, all other fields are zero.
 	Enabled bool
-	// Node reports whether the node takes part in a session, Console whether it is the console of
-	// one.
+	// Node reports whether the node takes part in a session. Console reports whether it is the console
+	// of a session.
 	Node, Console bool
-	// Servers and Clients are the numbers of tests in the session that the node serves and drives.
-	// Units is the number of running units of the latter.
+	// Servers and Clients are the numbers of tests in the session in which the node is a server or a
+	// client. Units is the number of units that run as clients now.
 	Servers, Clients, Units int
 	// RPCs counts RPCs since selftest was enabled.
 	RPCs message.RPCCounters
-	// BRWErrors and PingErrors are the errors of the session.
+	// BRWErrors and PingErrors are the numbers of errors in the session, by kind of test.
 	BRWErrors, PingErrors uint32
 }
 
@@ -70,10 +72,11 @@ type Configuration struct {
 	SHA256 string
 	// Loaded is when the configuration in force was read.
 	Loaded time.Time
-	// Succeeded and Failed count reloads. Partial counts the successful ones that left a part to a
-	// restart.
+	// Succeeded, Partial and Failed count reloads by their result. Partial means that a part of the
+	// configuration takes effect only after a restart.
 	Succeeded, Partial, Failed uint64
-	// Last is when a reload last ended, or zero. LastFailed reports whether it failed.
+	// Last is when the last reload ended, or zero if there was no reload. LastFailed reports whether
+	// that reload failed.
 	Last       time.Time
 	LastFailed bool
 }

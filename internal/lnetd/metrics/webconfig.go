@@ -21,10 +21,10 @@ import (
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 )
 
-// serveGuarded makes s serve l with the TLS settings and passwords of a web-config.yml.
+// serveGuarded makes s serve l with the TLS settings and passwords of the file webConfig.
 func serveGuarded(l net.Listener, s *http.Server, webConfig string, log *slog.Logger) error {
 	bounds := new(scrapers)
-	if b, ok := s.Handler.(*bounded); ok { // its limits apply to the whole server
+	if b, ok := s.Handler.(*bounded); ok { // the limits must also apply to the password check
 		bounds, s.Handler = &b.scrapers, b.next
 	}
 	told := boundedlog.New(log)
@@ -34,9 +34,9 @@ func serveGuarded(l net.Listener, s *http.Server, webConfig string, log *slog.Lo
 	return web.Serve(&admitting{Listener: l, server: s, bounds: bounds}, s, &web.FlagConfig{WebConfigFile: &webConfig}, complaints)
 }
 
-// admitting is a listener that installs the limits on requests in front of the password check,
-// which uses much CPU time. The toolkit wraps the server's handler before it first calls Accept, so
-// that call can wrap the result.
+// admitting is a listener that makes the limits on scrapes apply before passwords are checked, because the
+// check takes much CPU time. The toolkit wraps the server's handler in the check before it calls Accept, so
+// the first call of Accept can wrap the result in the limits.
 type admitting struct {
 	net.Listener
 	server *http.Server
@@ -50,7 +50,7 @@ func (a *admitting) Accept() (net.Conn, error) {
 	return a.Listener.Accept()
 }
 
-// webConfigFiles are the parts of a web-config.yml that CheckWebConfig reads.
+// webConfigFiles holds the parts of a web_config file that CheckWebConfig reads.
 type webConfigFiles struct {
 	TLS struct {
 		Cert       string `yaml:"cert"`
@@ -62,8 +62,9 @@ type webConfigFiles struct {
 	Users map[string]string `yaml:"basic_auth_users"`
 }
 
-// CheckWebConfig validates a web-config.yml and the certificates that it names. It returns an error
-// if the file is invalid, and warnings about problems at time now.
+// CheckWebConfig validates a web_config file and the certificates that it names. It returns an error if the
+// file is invalid. The warnings are about certificates that are not valid at the time now, and about
+// passwords without TLS.
 func CheckWebConfig(path string, now time.Time) (warnings []string, _ error) {
 	err := web.Validate(path)
 	switch {
@@ -94,7 +95,7 @@ func CheckWebConfig(path string, now time.Time) (warnings []string, _ error) {
 		return nil, bad(errors.New("client_ca contains no certificate, so every client would be refused"))
 	}
 	if len(own) > 1 {
-		own = own[:1] // the others are for clients
+		own = own[:1] // the others are those of intermediate authorities
 	}
 	for _, c := range append(own, authorities...) {
 		switch {
@@ -110,8 +111,8 @@ func CheckWebConfig(path string, now time.Time) (warnings []string, _ error) {
 	return warnings, nil
 }
 
-// certificates parses the certificates in text, or in file if file is not empty. A relative file
-// name is relative to the directory of the web-config.yml.
+// certificates parses the PEM certificates in text or, if file is not empty, in that file. A relative name
+// of the file is relative to the directory of the file webConfig.
 func certificates(webConfig, text, file string) (list []*x509.Certificate, _ error) {
 	rest := []byte(text)
 	if file != "" {
@@ -140,8 +141,8 @@ func certificates(webConfig, text, file string) (list []*x509.Certificate, _ err
 	}
 }
 
-// toolkitLog is the handler for the toolkit's logger. It drops the messages at startup, and limits
-// messages that clients can trigger to one line a minute.
+// toolkitLog is the log handler for the toolkit that serves TLS and checks passwords. It drops the toolkit's
+// messages at startup, and limits messages that clients can cause to one line a minute.
 type toolkitLog struct{ *boundedlog.Log }
 
 // Enabled implements slog.Handler.
@@ -172,9 +173,9 @@ func (h toolkitLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler. The toolkit uses no groups.
 func (h toolkitLog) WithGroup(string) slog.Handler { return h }
 
-// serverLog is the handler for the server's logger. The toolkit does not report that it cannot read
-// a TLS file, such as a renewed key that only root may read: handshakes fail, as they do for a
-// faulty client. Therefore a failed handshake triggers a check of the configuration.
+// serverLog is the log handler for the HTTP server. If a TLS handshake fails, it checks the web_config file
+// and logs an error in it. The toolkit does not report that it cannot read a TLS file, such as a renewed key
+// that only root may read: handshakes only fail, as they also do because of faulty clients.
 type serverLog struct {
 	slog.Handler
 	warned    *boundedlog.Log

@@ -5,7 +5,8 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// sections holds the sections of a document, in order.
+// sections holds the sections of the documents that this package writes, in order. A name with a slash is a
+// section within "lnetd".
 var sections = func() []string {
 	all := []string{"buffers", "global", "lnetd"}
 	for _, t := range drivers.Tables() {
@@ -14,16 +15,16 @@ var sections = func() []string {
 	return append(all, "lnetd/selftest")
 }()
 
-// sectionOf returns the section of a driver.
+// sectionOf returns the section for the options of a driver.
 func sectionOf(t *lnd.Table) string { return "lnetd/" + t.Section }
 
-// Configuration converts the modprobe file called name into a document for lnetd with the meaning
-// that the file has for the kernel. If an option occurs twice, the last one wins. Module strings
-// go to the section "lnetd". Each key is on the line of its option. The warnings name options
-// without effect.
+// Configuration converts the modprobe file called name into a document for lnetd that has the same meaning as
+// the file has for the kernel. If an option occurs several times, the last one counts. The strings networks,
+// ip2nets and routes go to the section "lnetd". Each key of the document is on the line of its option. The
+// warnings name options that have no effect.
 //
-// The error is a Problems that includes the warnings; the document then contains the valid
-// options. A file without any option for lnetd is an error.
+// If the file has errors, err is a Problems with the errors and the warnings, and the document contains the
+// valid options. A file without any option that lnetd has is an error.
 func Configuration(name string, data []byte) (yaml []byte, warnings Problems, err error) {
 	bad := &findings{file: name}
 	options := modprobeOptions(data, bad)
@@ -44,7 +45,7 @@ func Configuration(name string, data []byte) (yaml []byte, warnings Problems, er
 	return byLine(all), warnings, err
 }
 
-// understands reports whether lnetd has the parameter of at least one of the options.
+// understands reports whether at least one of the options sets a parameter that lnetd has.
 func understands(options []option) bool {
 	for _, o := range options {
 		if _, ok := modules[o.module][o.name]; ok {

@@ -9,10 +9,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ErrNoData means that the texts contain nothing to convert.
+// ErrNoData means that the texts contain no nets, rules, routes or settings to convert.
 var ErrNoData = errors.New("no ip2nets, routes, or networks data")
 
-// Kind is the kind of a text.
+// Kind is the syntax of a text.
 type Kind int
 
 // Kinds of texts.
@@ -24,14 +24,14 @@ const (
 	IP2Nets
 	Routes
 	Networks
-	// Mixed is any of these, line by line: "options lnet ...", NAME=VALUE, and entries whose form
-	// shows what they are.
+	// Mixed is a text whose lines may be any of these: "options lnet ...", NAME=VALUE, and entries of
+	// IP2Nets, Routes or Networks, which are distinguished by their form.
 	Mixed
 )
 
-// A Text is an input of Convert.
+// A Text is one input of Convert.
 type Text struct {
-	// Name is the name in error messages.
+	// Name is the name of the text in messages.
 	Name string
 	Kind Kind
 	Data []byte
@@ -42,17 +42,17 @@ type conversion struct {
 	nets   []netSpec
 	rules  []rule
 	routes []route
-	others []option       // options that are not one of the strings
-	given  map[string]int // line of each string in the current text
+	others []option       // options of the current text other than ip2nets, routes and networks
+	given  map[string]int // the line of each of these three in the current text
 	bad    *findings
 }
 
-// Convert converts texts to a YAML document, as lnet_legacy2yaml does (lnetctl 14.5). The
-// sections net, ip2nets and route follow the order of the texts. Patterns and ranges are
-// unchanged. Routes without a hop count get defaultHop, or none if it is 0. Settings of other
-// parameters, which lnet_legacy2yaml omits, come after them.
+// Convert converts texts to a YAML document, as lnet_legacy2yaml does (lnetctl 14.5). The entries of the
+// sections net, ip2nets and route are in the order of the texts, with their patterns and ranges unchanged.
+// Routes without a number of hops get defaultHop, or no number if it is 0. After these sections follow
+// settings of other parameters, which lnet_legacy2yaml omits.
 //
-// The error is ErrNoData, or a Problems that includes the warnings.
+// The error is ErrNoData, or a Problems with the errors and the warnings.
 func Convert(texts []Text, defaultHop int) (yaml []byte, warnings Problems, err error) {
 	var c conversion
 	var found Problems
@@ -87,7 +87,7 @@ func Convert(texts []Text, defaultHop int) (yaml []byte, warnings Problems, err 
 	return append(c.document(), bySection(settings)...), warnings, nil
 }
 
-// replaced returns old with more added. Settings in more replace those with the same key in old.
+// replaced returns the settings in old and more, without those in old that more sets again.
 func replaced(old, more []setting) []setting {
 	old = slices.DeleteFunc(old, func(o setting) bool {
 		return slices.ContainsFunc(more, func(m setting) bool { return m.section == o.section && m.key == o.key })
@@ -95,7 +95,8 @@ func replaced(old, more []setting) []setting {
 	return append(old, more...)
 }
 
-// warnOfRules warns of nets with several rules, because a kernel uses all that match.
+// warnOfRules adds a warning to found for each net with several rules. The document means something else for
+// such a net: in YAML only the first rule that matches applies, while a kernel applies all that match.
 func (c *conversion) warnOfRules(found *Problems) {
 	first, warned := map[string]*rule{}, map[string]bool{}
 	for k := range c.rules {
@@ -119,7 +120,8 @@ func (c *conversion) warnOfRules(found *Problems) {
 
 var kinds = map[string]Kind{"ip2nets": IP2Nets, "routes": Routes, "networks": Networks}
 
-// options adds the options of lnet and its drivers.
+// options adds the given options to c. It converts the strings ip2nets, routes and networks, and stores all
+// other options in c.others.
 func (c *conversion) options(all []option) {
 	for _, o := range all {
 		kind, isString := kinds[o.name]
@@ -135,7 +137,7 @@ func (c *conversion) options(all []option) {
 	}
 }
 
-// mixed reads a text of kind Mixed. A line is a command "options MODULE NAME=VALUE ...", a list of
+// mixed adds a text of kind Mixed to c. A line is a command "options MODULE NAME=VALUE ...", a list of
 // NAME=VALUE for the module lnet, or entries of networks, ip2nets or routes.
 func (c *conversion) mixed(data []byte) {
 	for line, text := range logicalLines(data) {
@@ -162,11 +164,11 @@ func (c *conversion) mixed(data []byte) {
 	}
 }
 
-// letters are the characters of parameter names.
+// letters holds the characters of which names of parameters consist.
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// kindOf returns the kind of an entry by its form. Routes contain a NID or braces. Rules of
-// ip2nets have more than one word.
+// kindOf returns the kind of an entry, which it recognizes by the form: routes contain a NID or braces, and
+// rules of ip2nets consist of more than one word.
 func kindOf(entry string) Kind {
 	switch fields := strings.Fields(entry); {
 	case strings.ContainsAny(entry, "@{"):
@@ -177,7 +179,7 @@ func kindOf(entry string) Kind {
 	return Networks
 }
 
-// value reads a string of the given kind, which begins on the given line.
+// value adds the entries of s to c. The string s is of the given kind and begins on the given line.
 func (c *conversion) value(kind Kind, s string, line int) {
 	for line, entry := range entries(s, line) {
 		switch kind {

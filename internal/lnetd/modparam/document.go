@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// document returns what was read as YAML (lnetctl 9, 10).
+// document returns the nets, rules and routes in c as a YAML document (lnetctl 9, 10).
 func (c *conversion) document() []byte {
 	var b []byte
 	put := func(format string, args ...any) { b = fmt.Appendf(b, format, args...) }
@@ -59,7 +59,8 @@ func (c *conversion) document() []byte {
 	return b
 }
 
-// scalar returns a text as a YAML string, in quotes if it could be taken for anything else.
+// scalar returns a text in the form of a YAML string. It uses quotes if YAML could take the text for
+// something other than a string.
 func scalar(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	if s == "" || !strings.Contains(plain, s[:1]) || strings.Trim(s, plain+"_.:@/-,*[]") != "" || s[len(s)-1] == ':' {

@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// entries yields the parts of a string between semicolons and line ends, with their line numbers.
-// It skips comments and empty parts. The number of the first line is first.
+// entries yields the parts of text between semicolons and line ends, with their line numbers. It skips
+// comments and empty parts. The text begins on line first.
 func entries(text string, first int) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		for k, line := range strings.Split(text, "\n") {
@@ -27,10 +27,10 @@ func entries(text string, first int) iter.Seq2[int, string] {
 type netSpec struct {
 	net        string
 	interfaces []string
-	cpts       string // in brackets, or empty
+	cpts       string // the CPU partitions in brackets, or empty
 }
 
-// readNetSpecs reads a list of nets. It omits lo.
+// readNetSpecs parses a list of nets. It omits the net lo.
 func readNetSpecs(s string) ([]netSpec, error) {
 	if _, err := lnet.ParseNetworks(s); err != nil {
 		return nil, because(err)
@@ -86,7 +86,7 @@ type rule struct {
 	line     int
 }
 
-// readRules reads an ip2nets entry.
+// readRules returns the rules of an ip2nets entry, one for each net. It adds problems to bad.
 func readRules(entry string, line int, bad *findings) []rule {
 	fields := strings.Fields(entry)
 	specs, err := readNetSpecs(fields[0])

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// An option is one NAME=VALUE of an "options" line, which begins on the given line.
+// An option is one NAME=VALUE of an "options" command. The field line is the line on which the command begins.
 type option struct {
 	module, name, value string
 	line                int
 }
 
-// otherCommands holds commands of modprobe files that set no parameters.
+// otherCommands holds the commands of modprobe files that set no parameters. They are ignored.
 var otherCommands = []string{"alias", "blacklist", "config", "include", "install", "remove", "softdep", "weakdep"}
 
 const blanks = " \t\r\v\f"
 
-// modprobeOptions returns the options of all modules in a modprobe file, in order.
+// modprobeOptions returns the options of all modules in a modprobe file, in order. It adds problems to bad.
 func modprobeOptions(data []byte, bad *findings) []option {
 	var all []option
 	for line, text := range logicalLines(data) {
@@ -27,8 +27,8 @@ func modprobeOptions(data []byte, bad *findings) []option {
 	return all
 }
 
-// logicalLines yields lines with their numbers. A line that ends in a backslash continues on the
-// next one.
+// logicalLines yields the lines of data with their numbers. If a line ends in a backslash, it is joined with
+// the next one.
 func logicalLines(data []byte) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
 		first := 0
@@ -54,7 +54,7 @@ func logicalLines(data []byte) func(yield func(int, string) bool) {
 	}
 }
 
-// optionsOf reads a line of a modprobe file.
+// optionsOf returns the options that a line of a modprobe file sets. It adds problems to bad.
 func optionsOf(text string, line int, bad *findings) []option {
 	text = strings.Trim(text, blanks)
 	if text == "" || text[0] == '#' {
@@ -75,7 +75,7 @@ func optionsOf(text string, line int, bad *findings) []option {
 	}
 	module = strings.ReplaceAll(module, "-", "_")
 	all, err := assignments(rest)
-	if _, ours := modules[module]; err != nil && ours { // other modules may have switches
+	if _, ours := modules[module]; err != nil && ours { // other modules may have options without a value
 		bad.add(line, "%v", err)
 	}
 	for k := range all {
@@ -92,8 +92,9 @@ func cutWord(s string) (word, rest string) {
 	return s, ""
 }
 
-// assignments reads NAME=VALUE pairs. A value with blanks, or the whole pair, must be in quotes.
-// Single quotes around several pairs are ignored, because they may be left over from a shell.
+// assignments parses a list of NAME=VALUE. A value that contains blanks must be in quotes, or the whole
+// assignment must be. Single quotes around several assignments are ignored, because they may come from a shell
+// command.
 func assignments(s string) ([]option, error) {
 	var all []option
 	for {
@@ -126,8 +127,8 @@ func assignments(s string) ([]option, error) {
 	}
 }
 
-// quoted cuts the first word off s, which must not begin with a blank. Blanks in quotes do not
-// end the word. Quotes around the whole word are removed. Quotes around a value are kept.
+// quoted returns the first word of s and the rest. The string s must not begin with a blank. Blanks within
+// quotes do not end the word. Quotes around the whole word are removed; quotes around a value after "=" stay.
 func quoted(s string) (word, rest string, err error) {
 	if s[0] == '"' || s[0] == '\'' {
 		end := strings.IndexByte(s[1:], s[0])
@@ -152,7 +153,7 @@ func quoted(s string) (word, rest string, err error) {
 	return s[:end], s[end:], nil
 }
 
-// cutShort returns the beginning of s in quotes.
+// cutShort returns s in quotes, without the part after 40 bytes.
 func cutShort(s string) string {
 	if len(s) > 40 {
 		return fmt.Sprintf("%q...", s[:40])

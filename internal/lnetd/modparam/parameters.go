@@ -9,13 +9,14 @@ import (
 
 // A parameter is a module parameter that lnetd has.
 type parameter struct {
-	// section is one of sections.
+	// section is the section of documents in which the parameter is set, one of sections.
 	section, key string
-	// read validates a value and returns it as written in the document. Nil means wholeNumber.
+	// read validates a value and returns it in the form that documents have. If it is nil, wholeNumber
+	// is used.
 	read func(value string) (string, error)
 }
 
-// modules holds the module parameters that lnetd has, by module (lnetctl 13.4).
+// modules holds the module parameters that lnetd has, by module and name (lnetctl 13.4).
 var modules = func() map[string]map[string]parameter {
 	all := map[string]map[string]parameter{"lnet": ofLNet(), "lnet_selftest": ofSelftest()}
 	for _, table := range drivers.Tables() {
@@ -66,7 +67,7 @@ func ofLNet() map[string]parameter {
 	return all
 }
 
-// useless holds the parameters of these modules that have no use in lnetd.
+// useless holds, by module, the names of parameters that lnetd does not use.
 var useless = func() map[string][]string {
 	all := map[string][]string{
 		"lnet": {"config_on_load", "local_nid_dist_zero", "lock_prim_nid", "portal_rotor", "rnet_htable_size", "use_tcp_bonding"},
@@ -77,7 +78,8 @@ var useless = func() map[string][]string {
 	return all
 }()
 
-// lustre holds other modules whose settings a site may miss, with what to do instead.
+// lustre holds other modules of Lustre whose settings lnetd ignores with a warning. The value is what the
+// operator can do instead; it may be empty.
 var lustre = map[string]string{
 	"kgnilnd": "", "kkfilnd": "", "libcfs": "",
 	// An alias for nodes with Omni-Path hardware, in a file that Lustre installs everywhere.

@@ -10,10 +10,10 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// Problem is one finding about a text. Column and Key are not used.
+// Problem is an error or a warning about a text. Column and Key are not used.
 type Problem = api.Problem
 
-// Problems holds all findings about texts.
+// Problems is a list of errors and warnings about texts.
 type Problems = api.Problems
 
 // split returns p as warnings if it contains no error. Otherwise it returns p as the error.
@@ -24,18 +24,18 @@ func split(p Problems) (warnings Problems, err error) {
 	return p, nil
 }
 
-// Bounds of the errors, and of the warnings, that are kept for one text, and of the length of
-// each in bytes.
+// problemsMax is the maximum number of errors, and of warnings, that are kept for one text. longestText is
+// the maximum length of the text of each in bytes.
 const (
 	problemsMax = 100
 	longestText = 600
 )
 
-// findings are the problems of one text.
+// findings collects the errors and warnings about one text.
 type findings struct {
 	file             string
 	errors, warnings Problems
-	more             int // number of findings that were not kept
+	more             int // number of errors and warnings that were not kept
 }
 
 // add adds an error.
@@ -65,7 +65,7 @@ func (f *findings) note(list *Problems, p *Problem) {
 	*list = append(*list, p)
 }
 
-// all returns the problems in the order of their lines.
+// all returns all errors and warnings, ordered by line.
 func (f *findings) all() Problems {
 	list := slices.Concat(f.errors, f.warnings)
 	slices.SortStableFunc(list, func(a, b *Problem) int { return cmp.Compare(a.Line, b.Line) })
@@ -77,7 +77,7 @@ func (f *findings) all() Problems {
 	return list
 }
 
-// because returns the innermost error, which has no context.
+// because returns the innermost error that err wraps. Its text does not repeat the input.
 func because(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner

@@ -10,18 +10,18 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// A route is an entry of routes, with its net and gateway as written.
+// A route is an entry of the string "routes". Net and gateway are unchanged and may have ranges.
 type route struct {
 	net, gateway string
 	hops         int   // 0 if absent
 	priority     int64 // -1 if absent
 }
 
-// maxHops is the maximum hop count.
+// maxHops is the maximum number of hops of a route.
 const maxHops = math.MaxUint8
 
-// readRoute reads an entry of routes in either syntax: NET [HOPS] GATEWAY[:PRIORITY], or NET: {
-// gateway: GATEWAY, hop: HOPS, priority: PRIORITY }.
+// readRoute parses an entry of "routes" in one of two syntaxes: "NET [HOPS] GATEWAY[:PRIORITY]", or
+// "NET: { gateway: GATEWAY, hop: HOPS, priority: PRIORITY }".
 func readRoute(entry string) (route, error) {
 	read := readBlankRoute
 	if strings.Contains(entry, "{") {
@@ -38,7 +38,8 @@ func readRoute(entry string) (route, error) {
 	return r, nil
 }
 
-// inner returns an error without the text of the entry, because that text was rewritten.
+// inner returns err without the text of the entry. That text was made for a parser of package lnet and differs
+// from the text that the operator has written.
 func inner(err error) error {
 	if field := (*lnet.FieldError)(nil); errors.As(err, &field) && field.Err != nil {
 		return field.Err
@@ -116,7 +117,7 @@ func readBraceRoute(entry string) (r route, err error) {
 	return r, nil
 }
 
-// cutMember splits "KEY: VALUE". The colon may be missing.
+// cutMember splits "KEY: VALUE" into the key and the value. The colon may be missing.
 func cutMember(member string) (key, value string) {
 	end := strings.IndexAny(member, ":"+blanks)
 	if end < 0 {

@@ -9,15 +9,16 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/spelling"
 )
 
-// A setting is the effect of an option: a value for a key of a section, or of a section in
-// "lnetd".
+// A setting is what an option becomes in a document: a key with a value in one of sections. The field line is
+// the line of the option.
 type setting struct {
 	section, key, value string
 	line                int
 }
 
-// settingsOf returns the settings of options, in the order of their parameters. If a parameter
-// occurs twice, the last one wins. Options that are invalid or have no effect are added to bad.
+// settingsOf returns the settings for the given options, in the order in which the parameters first occur. If
+// a parameter occurs several times, the last option counts. Options that are invalid or have no effect are
+// left out and reported to bad.
 func settingsOf(options []option, bad *findings) []setting {
 	last := map[[2]string]option{}
 	var order [][2]string
@@ -53,8 +54,9 @@ func settingsOf(options []option, bad *findings) []setting {
 	return all
 }
 
-// isKnown reports whether lnetd has the parameter. If not, a misspelled name is added to bad as
-// an error, and an unused one as a warning. Modules unrelated to LNet are ignored.
+// isKnown reports whether lnetd has the parameter that an option sets. If it does not, isKnown adds an error to
+// bad if the name is probably a mistake, and otherwise a warning. It adds nothing for modules that are not
+// related to LNet.
 func isKnown(o *option, bad *findings) bool {
 	known, has := modules[o.module]
 	if !has {
@@ -83,7 +85,8 @@ func isKnown(o *option, bad *findings) bool {
 	return false
 }
 
-// foreign adds a warning for an option of an unknown module, if the author may miss its effect.
+// foreign handles an option of a module that lnetd does not have. It adds a warning to bad if the module belongs
+// to Lustre, and an error if the module's name is probably misspelled.
 func foreign(o *option, bad *findings) {
 	names := slices.Concat(slices.Collect(maps.Keys(modules)), slices.Collect(maps.Keys(lustre)))
 	slices.Sort(names)
@@ -94,7 +97,7 @@ func foreign(o *option, bad *findings) {
 	}
 }
 
-// bySection returns settings as YAML, section by section.
+// bySection returns settings as a YAML document that has each section once.
 func bySection(all []setting) []byte {
 	var b []byte
 	inLnetd := false
@@ -126,9 +129,10 @@ func bySection(all []setting) []byte {
 	return b
 }
 
-// byLine returns settings as YAML with each setting on the line of its option, one document per
-// line. Messages about the YAML therefore apply to the options too. Settings of "buffers", which
-// are validated already, are together, because that section replaces an earlier one.
+// byLine returns settings as YAML in which each setting is on the line of its option, so that line numbers in
+// messages about the YAML are also right for the modprobe file. Each line is a separate YAML document. All
+// settings of "buffers" are on the line of the first one, because a later section "buffers" would replace an
+// earlier one.
 func byLine(all []setting) []byte {
 	all = slices.Clone(all)
 	first := 0
@@ -156,7 +160,7 @@ func byLine(all []setting) []byte {
 	return b
 }
 
-// flow returns settings without line ends.
+// flow returns settings as the members of a YAML mapping on one line.
 func flow(all []setting) string {
 	var top []string
 	for _, section := range sections {
@@ -179,13 +183,13 @@ func flow(all []setting) string {
 	return strings.Join(top, ", ")
 }
 
-// Option returns the option that sets the value at a path of keys in the YAML of Configuration,
-// as "options MODULE NAME". It returns "" if no option does.
+// Option returns the option from which Configuration makes the value at a path of keys, in the form "options
+// MODULE NAME". It returns "" if there is no such option. Messages about the document can name the option then.
 func Option(path string) string {
 	return optionNames[path]
 }
 
-// optionNames maps paths of keys to options.
+// optionNames maps the paths of keys in documents to the options that set them.
 var optionNames = func() map[string]string {
 	all := map[string]string{}
 	for module, parameters := range modules {

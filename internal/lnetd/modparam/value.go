@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// wholeNumber parses a number as kernels do: decimal, octal with a leading 0, or hexadecimal.
+// wholeNumber parses a number as kernels do, which may be decimal, octal with a leading 0, or hexadecimal, and
+// returns it in decimal form.
 func wholeNumber(value string) (string, error) {
 	digits := strings.TrimLeft(value, "+-")
 	n, err := strconv.ParseInt(value, 0, 64)
@@ -19,10 +20,10 @@ func wholeNumber(value string) (string, error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-// buffersMax is the maximum size of a router pool in lnetd.
+// buffersMax is the maximum number of router buffers of one size in lnetd.
 const buffersMax = 1 << 20
 
-// pool parses a number of router buffers.
+// pool parses a number of router buffers and returns it in decimal form.
 func pool(value string) (string, error) {
 	number, err := wholeNumber(value)
 	if err != nil {
@@ -34,7 +35,8 @@ func pool(value string) (string, error) {
 	return number, nil
 }
 
-// truth parses a module's boolean. 0, n and N mean no.
+// truth parses a boolean parameter of a module and returns "1" or "0". It also accepts other numbers, which it
+// returns in decimal form.
 func truth(value string) (string, error) {
 	switch value {
 	case "0", "n", "N":
@@ -45,7 +47,7 @@ func truth(value string) (string, error) {
 	return wholeNumber(value)
 }
 
-// not parses a boolean and negates it.
+// not parses a boolean parameter of a module and returns the opposite as "1" or "0".
 func not(value string) (string, error) {
 	yes, err := truth(value)
 	switch {
@@ -57,7 +59,7 @@ func not(value string) (string, error) {
 	return "0", nil
 }
 
-// word returns a function that accepts one of words.
+// word returns a function that accepts only the given words and returns them unchanged.
 func word(words ...string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		for _, w := range words {
@@ -69,7 +71,7 @@ func word(words ...string) func(string) (string, error) {
 	}
 }
 
-// checked returns a function that accepts what a parser of package lnet accepts.
+// checked returns a function that accepts the values that parse accepts, and returns them in quotes.
 func checked[T any](parse func(string) (T, error)) func(string) (string, error) {
 	return func(value string) (string, error) {
 		if _, err := parse(value); err != nil {
@@ -79,8 +81,7 @@ func checked[T any](parse func(string) (T, error)) func(string) (string, error) 
 	}
 }
 
-// withoutWhat returns an error without the name of the parameter, because callers put that before
-// it.
+// withoutWhat returns err without the name of the parameter, because callers put the name before the error.
 func withoutWhat(err error) error {
 	if field := (*lnet.FieldError)(nil); errors.As(err, &field) {
 		return fmt.Errorf("%q: %w", field.Value, field.Err)

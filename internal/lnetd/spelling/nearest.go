@@ -2,8 +2,8 @@ package spelling
 
 import "strings"
 
-// Nearest returns the word in words that word is most likely a misspelling of, or "" if no
-// word is similar enough. Case, blanks, "_" and "-" are ignored.
+// Nearest returns the element of words that is most similar to word, which is probably a misspelling of it. It
+// returns "" if no element is similar enough. Case, blanks, "_" and "-" are ignored.
 func Nearest(word string, words []string) string {
 	if len(word) > LongestWord {
 		return ""
@@ -19,7 +19,7 @@ func Nearest(word string, words []string) string {
 	return best
 }
 
-// LongestWord is the maximum length of a misspelled word in bytes. Longer texts match nothing.
+// LongestWord is the maximum length in bytes of a word for which Nearest looks for similar words.
 const LongestWord = 64
 
 var plainer = strings.NewReplacer("_", "", "-", "", " ", "")
@@ -27,7 +27,7 @@ var plainer = strings.NewReplacer("_", "", "-", "", " ", "")
 // Plain returns s in lower case, without blanks, "_" and "-".
 func Plain(s string) string { return plainer.Replace(strings.ToLower(s)) }
 
-// slips returns how many typing errors a word of n letters may contain.
+// slips returns the maximum number of edits by which a misspelling may differ from a word of n letters.
 func slips(n int) int {
 	const short, middle, long = 3, 6, 12
 	switch {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// keptPrefix is the prefix of the names of stored descriptors. It separates them from sockets that
-// a socket unit passes.
+// keptPrefix is the prefix of the names under which systemd stores descriptors for this service. It
+// distinguishes them from sockets that a socket unit passes.
 const keptPrefix = "kept-"
 
-// Passed returns the files that the manager has passed under name, such as a socket unit's
-// FileDescriptorName=. The caller owns them.
+// Passed returns the files that the manager has passed to this process under a name, such as the
+// FileDescriptorName= of a socket unit. The caller must close them. A second call returns nothing.
 func (m *Manager) Passed(name string) []*os.File {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -22,40 +22,41 @@ func (m *Manager) Passed(name string) []*os.File {
 	return files
 }
 
-// Kept returns the files that an earlier run of the service has stored under name. The caller owns
-// them. The manager holds copies until Drop is called.
+// Kept returns the files that an earlier run of the service has stored under a name. The caller must close
+// them. The manager has further copies until Drop is called. A second call returns nothing.
 func (m *Manager) Kept(name string) []*os.File { return m.Passed(keptPrefix + name) }
 
-// Keep asks the manager to store a copy of f and pass it to the service after a restart, but not
-// after a stop. It reports whether the request was sent. The caller still owns f. No process may
-// shut down a stored socket, because the manager removes descriptors that have hung up.
+// Keep asks the manager to store a copy of f under a name and to pass it to the service after a restart, but
+// not after a stop. It reports whether the request was sent. The caller must still close f. No process may shut
+// down a stored socket, because the manager discards a socket that was shut down.
 func (m *Manager) Keep(name string, f *os.File) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.config.Keeps && m.send("FDSTORE=1\nFDNAME="+keptPrefix+name, []*os.File{f})
 }
 
-// Drop removes the files stored under name. It waits, for some seconds at most, until the manager
-// has closed them: an address is free only after the last copy of its socket is closed.
+// Drop asks the manager to discard the files that it stores under a name. It waits for at most some seconds
+// until the manager has closed them, because the address of a socket can be used again only after the last copy
+// of the socket is closed.
 func (m *Manager) Drop(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.drop(keptPrefix + name)
 }
 
-// drop removes the files with the full name. The caller holds m.mu.
+// drop does what Drop does. The name includes the prefix. The caller holds m.mu.
 func (m *Manager) drop(name string) {
 	if m.send("FDSTOREREMOVE=1\nFDNAME="+name, nil) {
 		m.await()
 	}
 }
 
-// await waits until the manager has processed all earlier messages, which it signals by closing a
-// pipe. The caller holds m.mu.
+// await waits until the manager has processed all earlier messages, for at most sendPatience. The manager
+// signals this by closing a pipe. The caller holds m.mu.
 func (m *Manager) await() {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return // the caller only does not wait
+		return // without a pipe, await cannot wait
 	}
 	defer func() { _ = r.Close() }()
 	sent := m.send("BARRIER=1", []*os.File{w})
@@ -65,8 +66,9 @@ func (m *Manager) await() {
 	}
 }
 
-// CloseRest closes the files that were not requested. It removes stored ones from the manager. It
-// returns the names of the others, which the unit files pass by mistake.
+// CloseRest closes the files that were passed to this process but not requested by Passed or Kept. It asks the
+// manager to discard those that it stores. It returns the names of the others, which socket units pass by
+// mistake.
 func (m *Manager) CloseRest() (unknown []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

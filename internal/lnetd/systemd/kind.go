@@ -12,20 +12,20 @@ import (
 // Kind is a kind of listening socket.
 type Kind int
 
-// The kinds, with the line of a socket unit that creates one.
+// The kinds of listening sockets. The comments show the line of a socket unit that creates such a socket.
 const (
 	UnixStream Kind = iota // ListenStream=/PATH
 	UnixPacket             // ListenSequentialPacket=/PATH
 	TCP                    // ListenStream=[ADDRESS:]PORT
 )
 
-// Line returns the line of a socket unit that creates such a socket.
+// Line returns the line of a socket unit that creates a socket of this kind, for messages.
 func (k Kind) Line() string {
 	return [...]string{"ListenStream=/PATH", "ListenSequentialPacket=/PATH", "ListenStream=ADDRESS:PORT"}[k]
 }
 
-// Check returns nil if f is a listening socket of the kind. It returns EPROTOTYPE if f is of
-// another kind, and EINVAL if f does not listen.
+// Check returns nil if f is a listening socket of this kind. It returns EPROTOTYPE if f is a socket of another
+// kind, and EINVAL if it does not listen.
 func (k Kind) Check(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

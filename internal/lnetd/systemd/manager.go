@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config describes the service manager of this process.
+// Config describes the service manager of this process, normally systemd.
 type Config struct {
-	// Send sends a message, with files, to the manager. It is nil if there is no manager.
+	// Send sends a message and files to the manager. It is nil if no manager has started this process.
 	Send func(message string, files []*os.File) error
-	// Files are the files that the manager has passed to this process, under its names for them.
+	// Files are the files that the manager has passed to this process. Their names are those that the
+	// manager has given them.
 	Files []*os.File
-	// Keeps reports whether the manager has a file descriptor store.
+	// Keeps reports whether the manager has a file descriptor store for this service.
 	Keeps bool
 	// Watchdog is the time without a call of Alive after which the manager kills the service; 0
 	// means never.
@@ -29,17 +30,17 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Manager is a connection to the manager of this process, if any. Its methods are safe for
-// concurrent use. If the manager is busy, they block for some seconds at most.
+// Manager is a connection to the service manager of this process. If the process has none, its methods do
+// nothing. They are safe for concurrent use. If the manager is busy, they block for at most some seconds.
 type Manager struct {
 	config Config
 
 	mu       sync.Mutex // guards the rest, and the order of messages
 	phase    phase
-	reloads  int    // active reloads
-	status   string // the last one sent
-	deaf     bool   // the last message was not delivered, which was logged
-	received map[string][]*os.File
+	reloads  int                   // number of reloads in progress
+	status   string                // the status that was sent last
+	deaf     bool                  // the last message could not be delivered, which has been logged
+	received map[string][]*os.File // files that were passed and not requested yet, by name
 }
 
 // phase is the phase of the service.
@@ -51,8 +52,8 @@ const (
 	ending
 )
 
-// FromEnvironment returns the manager described by the environment. It takes ownership of the files
-// that were passed, so only the first call returns them.
+// FromEnvironment returns the manager that the environment variables of this process describe. It takes the
+// passed files over, so only the Manager of the first call has them.
 func FromEnvironment(log *slog.Logger) *Manager {
 	c := Config{Files: activation.Files(true), Keeps: storeIsThere(os.Getenv, os.Getpid()), Logger: log}
 	if path := os.Getenv("NOTIFY_SOCKET"); path != "" {
@@ -66,9 +67,9 @@ func FromEnvironment(log *slog.Logger) *Manager {
 	return m
 }
 
-// storeIsThere reports whether the manager has a descriptor store. systemd announces it since
-// version 254. For older versions it is assumed if systemd has started this process itself; an
-// unsupported request does no harm.
+// storeIsThere reports whether the manager has a file descriptor store for this service. Since version 254,
+// systemd says so in an environment variable. For older versions, storeIsThere assumes that there is a store if
+// systemd has started this process itself. If that is wrong, requests have no effect.
 func storeIsThere(env func(string) string, pid int) bool {
 	if s := env("FDSTORE"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -77,7 +78,7 @@ func storeIsThere(env func(string) string, pid int) bool {
 	return env("SYSTEMD_EXEC_PID") == strconv.Itoa(pid)
 }
 
-// New returns a Manager for c.
+// New returns a Manager for the service manager that c describes.
 func New(c Config) *Manager {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -89,10 +90,11 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Present reports whether there is a manager.
+// Present reports whether this process has a service manager.
 func (m *Manager) Present() bool { return m.config.Send != nil }
 
-// Watchdog returns the interval within which Alive must be called, or 0 if there is no watchdog.
+// Watchdog returns the interval of the watchdog: the manager kills the service if Alive is not called for so
+// long. It returns 0 if there is no watchdog.
 func (m *Manager) Watchdog() time.Duration {
 	if !m.Present() {
 		return 0
@@ -103,22 +105,23 @@ func (m *Manager) Watchdog() time.Duration {
 // statusMax is the maximum length of a status line in bytes. systemd reads 4096 bytes of a message.
 const statusMax = 2000
 
-// Status reports a one-line status. It sends nothing if the status has not changed, or after
-// Stopping.
+// Status sends a status of one line to the manager, which shows it to operators. It sends nothing if the status
+// has not changed, or after Stopping was called.
 func (m *Manager) Status(line string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tellStatus(line)
 }
 
-// tellStatus sends the status unless the service is stopping. The caller holds m.mu.
+// tellStatus does what Status does. The caller holds m.mu.
 func (m *Manager) tellStatus(line string) {
 	if m.phase != ending {
 		m.tell(nil, line)
 	}
 }
 
-// Starting reports how long the start may still take, if the unit's timeout is shorter.
+// Starting reports that the service is still starting, and asks the manager to wait for the time patience from
+// now, if the timeout of the unit ends before.
 func (m *Manager) Starting(patience time.Duration, status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +130,7 @@ func (m *Manager) Starting(patience time.Duration, status string) {
 	}
 }
 
-// Ready reports that the service has started.
+// Ready reports that the service has started, with a status. Later calls have no effect.
 func (m *Manager) Ready(status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,8 +141,8 @@ func (m *Manager) Ready(status string) {
 	m.tell([]string{daemon.SdNotifyReady}, status)
 }
 
-// Reloading reports that the service reloads its configuration. Reloaded ends the reload. While the
-// service is starting or stopping, only the status is sent.
+// Reloading reports that the service has begun to reload its configuration. The caller must call Reloaded at
+// the end of the reload. While the service is starting or stopping, Reloading sends only the status.
 func (m *Manager) Reloading(status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +155,7 @@ func (m *Manager) Reloading(status string) {
 	m.tell([]string{daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000)}, status)
 }
 
-// Reloaded ends a reload, whether it succeeded or not.
+// Reloaded reports that a reload has ended, whether it succeeded or not.
 func (m *Manager) Reloaded(status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,7 +166,7 @@ func (m *Manager) Reloaded(status string) {
 	m.tell([]string{daemon.SdNotifyReady}, status)
 }
 
-// Stopping reports that the service is stopping, and how long that may take.
+// Stopping reports that the service is stopping, and asks the manager to wait for the time patience.
 func (m *Manager) Stopping(patience time.Duration, status string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,24 +177,25 @@ func (m *Manager) Stopping(patience time.Duration, status string) {
 	m.tell([]string{daemon.SdNotifyStopping, extend(patience)}, status)
 }
 
-// extend returns the message that extends the manager's timeout of a start or a stop.
+// extend returns the line of a message that asks the manager to wait for the duration d until the start or stop
+// has ended.
 func extend(d time.Duration) string { return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()) }
 
-// Alive resets the watchdog.
+// Alive resets the watchdog, so that the manager waits for another interval before it kills the service.
 func (m *Manager) Alive() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.send(daemon.SdNotifyWatchdog, nil)
 }
 
-// tell sends lines, and the status if it has changed. The caller holds m.mu.
+// tell sends a message that consists of lines, and of the status if it has changed. The caller holds m.mu.
 func (m *Manager) tell(lines []string, status string) {
 	if status = oneLine(status); status != "" && status != m.status {
 		m.status = status
 		lines = append(lines, "STATUS="+status)
 	}
 	if len(lines) > 0 && !m.send(strings.Join(lines, "\n"), nil) {
-		m.status = "" // send it again next time
+		m.status = "" // so that the status is sent again with the next message
 	}
 }
 

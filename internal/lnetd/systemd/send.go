@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendPatience is the timeout for a manager that does not read.
+// sendPatience is the maximum time to wait if the manager does not read messages.
 const sendPatience = 5 * time.Second
 
-// sender returns a function that sends to the manager's socket at path. A leading "@" stands for
-// an abstract socket.
+// sender returns a function that sends messages and files to the manager's socket at path. If the path begins
+// with "@", it is an abstract socket.
 func sender(path string) func(string, []*os.File) error {
 	return func(message string, files []*os.File) error {
 		return withFDs(files, nil, func(fds []int) error { return send(path, message, fds) })
 	}
 }
 
-// send sends one message.
+// send sends one message with file descriptors to the socket at path.
 func send(path, message string, fds []int) error {
 	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -42,7 +42,7 @@ func send(path, message string, fds []int) error {
 	}
 }
 
-// withFDs calls do with fds and the descriptors of files. It does not use File.Fd, which would
+// withFDs calls do with fds followed by the descriptors of files. It does not use File.Fd, because this would
 // switch the files, and the listeners that share them, to blocking mode.
 func withFDs(files []*os.File, fds []int, do func([]int) error) error {
 	if len(files) == 0 {

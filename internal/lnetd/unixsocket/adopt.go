@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Adopt returns a listener for a socket that another process has created, and acquires its lock if
-// its path allows one. f is duplicated. Close leaves the socket file in place. From now on the
-// kernel reports this process as the owner of the socket. Adopt returns EADDRINUSE if another
-// process holds the lock, and EPROTOTYPE if f is not a listening socket in the file system.
+// Adopt returns a listener for the socket f, which another process has created. It duplicates f, which the
+// caller must still close. It acquires the lock of the socket, if the socket has a file beside which the lock
+// file can be. From now on the kernel reports this process as the one that listens. Close leaves the socket
+// file in place. Adopt returns EADDRINUSE if another process holds the lock, and EPROTOTYPE if f is not a
+// listening Unix socket.
 func Adopt(f *os.File) (*Listener, error) {
 	nl, err := net.FileListener(f)
 	if err != nil {
@@ -33,14 +34,14 @@ func Adopt(f *os.File) (*Listener, error) {
 	return l, nil
 }
 
-// own acquires the lock and makes the kernel record this process as the listener.
+// own acquires the lock of the socket and makes the kernel record this process as the one that listens.
 func (l *Listener) own() (err error) {
 	if strings.HasPrefix(l.path, "/") { // sockets without a file have no lock
 		if l.lock, err = Lock(l.path); errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
-		// If the lock file cannot be created, another lnetd still notices that the socket is in
-		// use.
+		// If the lock file cannot be created, own ignores this: another lnetd still detects by
+		// connecting that the socket is in use.
 	}
 	raw, err := l.SyscallConn()
 	if err != nil {
@@ -51,9 +52,9 @@ func (l *Listener) own() (err error) {
 	return errors.Join(err, os.NewSyscallError("listen", inner))
 }
 
-// Reachable reports whether connecting to the socket's path reaches a listener: the file may have
-// been removed while the socket is still open. The listener gets one connection that is closed at
-// once.
+// Reachable reports whether a process that connects to the socket's path reaches a listener. It does not if the
+// socket file was removed while the socket is still open. Reachable makes a connection for this test and closes
+// it immediately.
 func (l *Listener) Reachable() bool {
 	c, err := net.DialTimeout(l.Addr().Network(), l.path, patience)
 	if err == nil {

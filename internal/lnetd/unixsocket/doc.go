@@ -1,5 +1,5 @@
-// Package unixsocket creates listening sockets in the file system, and adopts sockets that other
-// processes have created. A lock file beside each socket distinguishes a running owner from a file
-// left by a dead one. The control server, the servers that host clients, and the daemon use it. It
+// Package unixsocket creates listening Unix sockets in the file system, and takes over such sockets from other
+// processes. Beside each socket is a lock file, which its owner locks. So another process can detect whether
+// the owner of a socket file still runs. The packages control/server, clients and daemon use this package. It
 // starts no goroutine.
 package unixsocket

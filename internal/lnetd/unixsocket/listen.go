@@ -13,27 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PathMax is the maximum length of a socket's path in bytes: sun_path without the terminator.
+// PathMax is the maximum length of a socket's path in bytes. It is the size of sun_path without the terminating
+// zero.
 const PathMax = 107
 
-// mode lets the owner and the group connect.
+// mode is the mode of socket files. It permits the owner and the group to connect.
 const mode = 0o660
 
-// patience is the timeout of a test connection to an existing socket.
+// patience is the timeout for connecting to an existing socket to find out whether a process listens on it.
 const patience = 2 * time.Second
 
-// Listener is a listening socket in the file system with its lock.
+// Listener is a listening Unix socket in the file system, together with its lock.
 type Listener struct {
 	*net.UnixListener
 	path   string
-	lock   *os.File // nil for an adopted socket without a lock
-	leaves bool
+	lock   *os.File // the locked file; nil if an adopted socket has no lock
+	leaves bool     // Close leaves the socket file in place
 }
 
-// Listen creates a socket of the network "unix" or "unixpacket", with mode 0660, and acquires its
-// lock. It sets the group unless group is negative. It replaces a socket file that a dead process
-// has left. Listen returns EADDRINUSE if another process holds the lock or listens, EEXIST if path
-// is another kind of file, and ENAMETOOLONG if path is too long.
+// Listen creates a listening socket at path, with mode 0660, and acquires its lock. The network is "unix" or
+// "unixpacket". The socket file gets the given group unless group is negative. Listen replaces the socket file
+// of a process that no longer runs. It returns EADDRINUSE if another process holds the lock or listens at path,
+// EEXIST if a file at path is not a socket, and ENAMETOOLONG if path is too long.
 func Listen(network, path string, group int) (*Listener, error) {
 	if len(path) > PathMax {
 		return nil, &pathError{len(path)}
@@ -50,7 +51,7 @@ func Listen(network, path string, group int) (*Listener, error) {
 	return &Listener{UnixListener: l, path: path, lock: lock}, nil
 }
 
-// pathError reports that a path is too long.
+// pathError is the error of a path that is too long. It wraps ENAMETOOLONG.
 type pathError struct{ length int }
 
 func (e *pathError) Error() string {
@@ -62,13 +63,13 @@ func (e *pathError) Unwrap() error { return syscall.ENAMETOOLONG }
 // Path returns the socket's path.
 func (l *Listener) Path() string { return l.path }
 
-// LeaveFile sets whether Close leaves the socket file in place, because another process has a copy
-// of the socket. It must be called before the listener is shared with other goroutines.
+// LeaveFile sets whether Close leaves the socket file in place. The caller sets this if another process has a
+// copy of the socket, which would otherwise be unreachable. It must be called before the listener is shared
+// with other goroutines.
 func (l *Listener) LeaveFile(leave bool) { l.leaves = leave }
 
-// Close closes the socket, removes the socket file unless LeaveFile was set, and releases the lock.
-// The lock file stays: removing it would let two processes lock different files. Further calls do
-// nothing.
+// Close closes the socket, removes the socket file unless LeaveFile was set, and releases the lock. The lock
+// file stays, because two processes could lock different files if it were removed. Further calls do nothing.
 func (l *Listener) Close() error {
 	err := l.UnixListener.Close()
 	if errors.Is(err, net.ErrClosed) {
@@ -85,11 +86,12 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// LockPath returns the path of a socket's lock file. The file holds the PID of its owner.
+// LockPath returns the path of the lock file of the socket at a path. The file contains the PID of the process
+// that has locked it.
 func LockPath(socket string) string { return socket + ".lock" }
 
-// Lock acquires the lock of a socket until the returned file is closed. It returns EADDRINUSE if
-// another process holds the lock.
+// Lock acquires the lock of the socket at a path, without waiting. Closing the returned file releases the lock.
+// Lock returns EADDRINUSE if another process holds the lock.
 func Lock(socket string) (*os.File, error) {
 	path := LockPath(socket)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -103,14 +105,15 @@ func Lock(socket string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// A process that fails to get the lock can read the owner here before the socket answers.
+	// Another process that does not get the lock can read in the file which process has it, even
+	// before that process answers on the socket.
 	if err := f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintln(f, os.Getpid())
 	}
 	return f, nil
 }
 
-// listenLocked creates the socket. The caller holds the lock.
+// listenLocked does the work of Listen after the lock has been acquired.
 func listenLocked(network, path string, group int) (*net.UnixListener, error) {
 	info, err := os.Lstat(path)
 	switch {

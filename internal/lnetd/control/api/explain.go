@@ -16,7 +16,7 @@ type Explanation struct {
 	Steps []ExplainedStep `json:"steps"`
 	// Path is the chosen path, or nil if there is no path.
 	Path *Path `json:"path,omitempty"`
-	// Error is the reason why there is no path. It is empty if there is one.
+	// Error is the reason why no path exists. It is empty if Path is set.
 	Error string `json:"error,omitempty"`
 	// Remedy is what the operator can do if there is no path. It may be empty.
 	Remedy string `json:"remedy,omitempty"`
@@ -24,7 +24,7 @@ type Explanation struct {
 
 // ExplainedStep is one of the choices that lead to a path.
 type ExplainedStep struct {
-	// What names the kind of candidate: "net", "NI", "peer NI", "route to o2ib".
+	// The field What is the kind of candidates: "net", "NI", "peer NI", "route to o2ib".
 	What string `json:"what"`
 	// Candidates are ranked. The first one was chosen.
 	Candidates []RankedCandidate `json:"candidates,omitempty"`

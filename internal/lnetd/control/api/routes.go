@@ -16,7 +16,7 @@ type Routes struct {
 type Route struct {
 	Net     lnet.Net `json:"net"`
 	Gateway lnet.NID `json:"gateway"`
-	// Hops is the configured number of hops, 1 to 255, or 0 if none is configured.
+	// Hops is the configured number of hops, 1 to 255. It is 0 if not configured.
 	Hops uint32 `json:"hops"`
 	// Priority is the priority of the route. A route with a smaller number is preferred.
 	Priority uint32 `json:"priority"`

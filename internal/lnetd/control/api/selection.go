@@ -22,6 +22,6 @@ type SelectionRule struct {
 	NID    lnet.Pattern `json:"nid,omitzero"`
 	Local  lnet.Pattern `json:"local,omitzero"`
 	Remote lnet.Pattern `json:"remote,omitzero"`
-	// Priority is the priority that the rule gives. What has a smaller number is preferred.
+	// Priority is the priority that the rule gives. A smaller number is preferred.
 	Priority uint32 `json:"priority"`
 }

@@ -24,13 +24,14 @@ const replyBodyMax = 64 << 20
 // errors are of type *api.Fault.
 type Client struct {
 	path string
-	// trusts reports whether a daemon of user uid may be used. If it is nil, any user's may.
+	// trusts reports whether the client may use a daemon that runs as the user uid. If it is nil, the
+	// client uses the daemon of any user.
 	trusts func(uid int) bool
 	http   http.Client
 }
 
-// New returns a client for the socket at path, whatever user owns the daemon there. It does not
-// connect yet.
+// New returns a client for the socket at path. The client accepts a daemon that runs as any user. New does not
+// connect; requests do.
 func New(path string) *Client {
 	c := &Client{path: path}
 	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -39,9 +40,9 @@ func New(path string) *Client {
 	return c
 }
 
-// Find returns a client for the socket that api.FindSocket returns. It accepts only a daemon that
-// runs as root, as the caller's user or, in /run/lnetd, as the owner of that directory. Another
-// user could have put a false daemon at the caller's path.
+// Find returns a client for the socket that api.FindSocket returns. The client accepts only a daemon that runs
+// as root, as the caller's user or, in /run/lnetd, as the owner of that directory. This is necessary because
+// another user could create a socket at the default path of the caller.
 func Find() *Client {
 	c := New(api.FindSocket())
 	c.trusts = trusted(c.path)
@@ -66,13 +67,12 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// call sends the request of an endpoint and returns its reply. The reply is set only if the status
-// is 200.
+// call sends the request r to an endpoint and returns the reply. If the request fails, the reply is zero.
 func call[Request, Reply any](ctx context.Context, c *Client, e endpoint.Endpoint[Request, Reply], r Request) (Reply, error) {
 	return callWithin(ctx, c, e.Patience, e, r)
 }
 
-// callWithin is call with another timeout.
+// callWithin is like call, with another timeout than that of the endpoint.
 func callWithin[Request, Reply any](
 	ctx context.Context, c *Client, patience time.Duration, e endpoint.Endpoint[Request, Reply], r Request,
 ) (reply Reply, _ error) {
@@ -87,13 +87,13 @@ func callWithin[Request, Reply any](
 	return reply, err
 }
 
-// change is call for a request that has no result.
+// change is like call for an endpoint whose reply is empty.
 func change[Request any](ctx context.Context, c *Client, e endpoint.Endpoint[Request, api.Done], r Request) error {
 	_, err := call(ctx, c, e, r)
 	return err
 }
 
-// send sends a request and returns the response, whose body is not read yet.
+// send sends a request and returns the response. The caller must read and close the body.
 func send[Request, Reply any](
 	ctx context.Context, c *Client, e endpoint.Endpoint[Request, Reply], r Request,
 ) (*http.Response, error) {
@@ -104,7 +104,7 @@ func send[Request, Reply any](
 	} else {
 		var b bytes.Buffer
 		j := json.NewEncoder(&b)
-		j.SetEscapeHTML(false) // HTML escaping takes six bytes for one
+		j.SetEscapeHTML(false) // HTML escaping would make six bytes of one
 		if err := j.Encode(r); err != nil {
 			return nil, c.garbled(err)
 		}
@@ -124,7 +124,7 @@ func send[Request, Reply any](
 	return resp, nil
 }
 
-// read decodes the body of a response.
+// read decodes the body of a response into reply. If the response is a refusal, read returns its fault.
 func (c *Client) read(resp *http.Response, reply any) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, replyBodyMax+1))
 	switch {

@@ -9,16 +9,17 @@ import (
 	"syscall"
 )
 
-// conn is a connection to lnetd. lnetd may answer a request and close the connection before it has
-// read the whole request. Write then returns no error for the rest, because net/http would return
-// that error instead of the response. If there is no response, Read returns an error.
+// conn is a connection to lnetd. If lnetd answers a request and closes the connection before it has read the
+// whole request, Write returns no error for the rest. Otherwise net/http would return that error instead of
+// lnetd's response. If lnetd has sent no response, Read returns an error.
 type conn struct {
 	net.Conn
-	begun atomic.Bool // part of the request was written
+	begun atomic.Bool // at least a part of the request was written
 }
 
-// requestContext returns a context for one request. It marks the request's connection as not
-// written to, so that net/http retries on another connection if the first write fails.
+// requestContext returns a context for one request. When the request gets its connection, the context resets
+// conn.begun. So if the first write on a connection fails, Write returns the error, and net/http retries on
+// another connection.
 func requestContext(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		if c, ok := got.Conn.(*conn); ok {

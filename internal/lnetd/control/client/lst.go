@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// LstStatus returns whether the node takes part in tests, and the tests.
+// LstStatus returns whether selftest is enabled on the node, and its sessions and tests.
 func (c *Client) LstStatus(ctx context.Context) (api.LstStatus, error) {
 	return call(ctx, c, endpoint.LstStatus, nil)
 }
@@ -39,8 +39,8 @@ func (c *Client) LstShowSession(ctx context.Context) (api.LstSession, error) {
 	return call(ctx, c, endpoint.LstShowSession, api.Done{})
 }
 
-// LstHoldSession ties the session to this process. lnetd ends the session when the process exits or
-// calls release. LstHoldSession does not block.
+// LstHoldSession makes the session end with this process: lnetd ends it when the process exits or calls
+// release. LstHoldSession returns after lnetd has accepted this.
 func (c *Client) LstHoldSession(ctx context.Context, key api.LstKey) (release func(), _ error) {
 	resp, err := send(ctx, c, endpoint.LstHoldSession, api.Lst{Key: key})
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Client) LstHoldSession(ctx context.Context, key api.LstKey) (release fu
 	return func() { _ = resp.Body.Close() }, nil
 }
 
-// LstPing asks nodes which session they take part in.
+// LstPing asks nodes in which session they take part, and returns their answers.
 func (c *Client) LstPing(ctx context.Context, r api.LstPing) (report.Result, error) {
 	return call(ctx, c, endpoint.LstPing, r)
 }

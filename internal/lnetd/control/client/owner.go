@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// trusted returns a function that reports whether a user may listen at the socket found at path.
-// Root and the caller's user may. In the directory of the system's lnetd, the directory's owner may
-// too.
+// trusted returns a function that reports whether the client may use a daemon that runs as the user uid and
+// listens at path. It may if the user is root or the caller's user or, in the directory api.SystemRunDir, the
+// owner of that directory.
 func trusted(path string) func(uid int) bool {
 	if filepath.Dir(path) != api.SystemRunDir {
 		return rootsOrOwn
@@ -18,8 +18,8 @@ func trusted(path string) func(uid int) bool {
 	return func(uid int) bool { return rootsOrOwn(uid) || uid == ownerOf(api.SystemRunDir) }
 }
 
-// ownerOf returns the user that owns a directory. It returns -1 if other users can write to it, or
-// if a user other than root could have created it.
+// ownerOf returns the user that owns a directory. It returns -1 if other users can write to the directory, or
+// if a user other than root could have created it, because the owner cannot be trusted then.
 func ownerOf(dir string) int {
 	in, ok := ownWritable(filepath.Dir(dir))
 	if !ok || in != 0 {
@@ -32,7 +32,8 @@ func ownerOf(dir string) int {
 	return uid
 }
 
-// ownWritable returns the owner of a directory. ok is false if other users can write to it.
+// ownWritable returns the owner of a directory. It returns false if other users can write to the directory, or
+// if it does not exist.
 func ownWritable(dir string) (uid int, ok bool) {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
@@ -48,7 +49,7 @@ func ownWritable(dir string) (uid int, ok bool) {
 // rootsOrOwn reports whether uid is root or the caller's user.
 func rootsOrOwn(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
-// foreignError rejects a socket at a default path that belongs to another user.
+// foreignError is the error of a socket at a default path on which a user listens that cannot be trusted.
 type foreignError struct{ owner api.Process }
 
 func (e *foreignError) Error() string {

@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
-// Peers returns all peers, or only the peer with a NID if nid is not empty.
+// Peers returns all peers or, if nid is not empty, only the peer that has this NID.
 func (c *Client) Peers(ctx context.Context, nid string) ([]api.Peer, error) {
 	var peers []api.Peer
 	for p, err := range c.EachPeer(ctx, nid, api.PeersDetail) {
@@ -21,9 +21,9 @@ func (c *Client) Peers(ctx context.Context, nid string) ([]api.Peer, error) {
 	return peers, nil
 }
 
-// EachPeer yields the same peers as Peers. The fields of peer NIs are those that "peer show" prints
-// at verbosity detail, 0 to PeersDetail. Only a part of the list is in memory at any time. An error
-// ends the sequence.
+// EachPeer yields the peers that Peers returns, but only a part of the list is in memory at any time. The
+// fields of peer NIs that are set are those that "peer show" prints at the verbosity detail, 0 to
+// api.PeersDetail. An error ends the sequence.
 func (c *Client) EachPeer(ctx context.Context, nid string, detail int) iter.Seq2[api.Peer, error] {
 	ask := endpoint.Query{"nid": nid}
 	if nid == "" {
@@ -64,7 +64,7 @@ type peersPart struct {
 	err error
 }
 
-// peersPart starts to read a page of peers. It does not block.
+// peersPart starts to request a page of peers and does not block. The channel receives the page or an error.
 func (c *Client) peersPart(ctx context.Context, ask endpoint.Query) <-chan peersPart {
 	answered := make(chan peersPart, 1)
 	go func() {
@@ -75,7 +75,7 @@ func (c *Client) peersPart(ctx context.Context, ask endpoint.Query) <-chan peers
 	return answered
 }
 
-// AddPeer creates a peer, or adds NIDs to it.
+// AddPeer creates a peer or, if the peer exists, adds NIDs to it.
 func (c *Client) AddPeer(ctx context.Context, r api.PeerAddition) error {
 	return change(ctx, c, endpoint.AddPeer, r)
 }
@@ -85,17 +85,18 @@ func (c *Client) DeletePeer(ctx context.Context, r api.PeerDeletion) error {
 	return change(ctx, c, endpoint.DeletePeer, r)
 }
 
-// SetPeerState sets the state word of peers.
+// SetPeerState sets the state flags of a peer or of all peers. It exists for tests.
 func (c *Client) SetPeerState(ctx context.Context, r api.PeerState) error {
 	return change(ctx, c, endpoint.SetPeerState, r)
 }
 
-// Recovery returns the NIDs that are pinged until they recover.
+// Recovery returns the NIDs of the NIs and peer NIs that are in recovery, which means that they are pinged
+// until their health is full.
 func (c *Client) Recovery(ctx context.Context) (api.Recovery, error) {
 	return call(ctx, c, endpoint.Recovery, nil)
 }
 
-// CPTs returns the CPU partitions of NIDs, a comma-separated list.
+// CPTs returns the CPU partition of each of the NIDs in nids, a comma-separated list.
 func (c *Client) CPTs(ctx context.Context, nids string) ([]api.CPTOfNID, error) {
 	r, err := call(ctx, c, endpoint.CPTs, endpoint.Query{"nids": nids})
 	return r.CPTs, err

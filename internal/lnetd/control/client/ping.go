@@ -9,12 +9,13 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 )
 
-// Ping makes lnetd ping nodes. It returns one result for each, in order.
+// Ping makes lnetd ping nodes. It returns one result for each NID of the request, in order.
 func (c *Client) Ping(ctx context.Context, r api.PingRequest) ([]api.PingResult, error) {
 	return results(ctx, c, endpoint.Ping, r, len(r.NIDs), r.Patience())
 }
 
-// results sends a request about n targets, each of which may take up to each.
+// results sends a request about n targets and returns one result for each. The timeout allows for the duration
+// each per target.
 func results[Request any](
 	ctx context.Context, c *Client, e endpoint.Endpoint[Request, api.PingReply], r Request, n int, each time.Duration,
 ) ([]api.PingResult, error) {

@@ -13,7 +13,7 @@ func (c *Client) Version(ctx context.Context) (api.Version, error) {
 	return call(ctx, c, endpoint.Version, nil)
 }
 
-// Nets returns the nets, or only the named one if name is not empty.
+// Nets returns all nets or, if name is not empty, only the net with this name.
 func (c *Client) Nets(ctx context.Context, name string) ([]api.Net, error) {
 	n, err := c.NetsAndWaiting(ctx, name)
 	return n.Nets, err
@@ -45,8 +45,8 @@ func (c *Client) Configuration(ctx context.Context) (api.Configuration, error) {
 	return call(ctx, c, endpoint.Configuration, nil)
 }
 
-// ChangeConfiguration changes the configuration according to a document, or returns the changes in
-// a dry run.
+// ChangeConfiguration changes the configuration according to a document and returns the changes. In a dry run
+// it only returns them.
 func (c *Client) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	return call(ctx, c, endpoint.ChangeConfiguration, r)
 }
@@ -56,7 +56,7 @@ func (c *Client) Described(ctx context.Context, d api.Document) (api.Described, 
 	return call(ctx, c, endpoint.Described, d)
 }
 
-// Errands returns the pings and discoveries in a document.
+// Errands returns the pings and discoveries that a document requests. It does not run them.
 func (c *Client) Errands(ctx context.Context, d api.Document) ([]api.Errand, error) {
 	found, err := call(ctx, c, endpoint.Errands, d)
 	return found.Errands, err
@@ -72,7 +72,7 @@ func (c *Client) SetNIHealth(ctx context.Context, r api.HealthChange) error {
 	return change(ctx, c, endpoint.SetNIHealth, r)
 }
 
-// SetPeerHealth sets the health of a peer NI, or of all.
+// SetPeerHealth sets the health of a peer NI, or of all peer NIs.
 func (c *Client) SetPeerHealth(ctx context.Context, r api.HealthChange) error {
 	return change(ctx, c, endpoint.SetPeerHealth, r)
 }
@@ -100,12 +100,12 @@ func (c *Client) DeleteRoutes(ctx context.Context, r api.RouteDeletion) error {
 	return change(ctx, c, endpoint.DeleteRoutes, r)
 }
 
-// Routing returns the state of forwarding and the router buffers.
+// Routing returns the state of routing and the router buffers.
 func (c *Client) Routing(ctx context.Context) (api.Routing, error) {
 	return call(ctx, c, endpoint.Routing, nil)
 }
 
-// SetRouting enables or disables forwarding, or changes the router buffers.
+// SetRouting enables or disables routing, or changes the numbers of router buffers.
 func (c *Client) SetRouting(ctx context.Context, r api.RoutingChange) error {
 	return change(ctx, c, endpoint.SetRouting, r)
 }
@@ -130,40 +130,40 @@ func (c *Client) SetLog(ctx context.Context, r api.LogChange) error {
 	return change(ctx, c, endpoint.SetLog, r)
 }
 
-// UDSP returns the user policies, or only the one at index if index is not empty.
+// UDSP returns all user-defined selection policies or, if index is not empty, only the one at this index.
 func (c *Client) UDSP(ctx context.Context, index string) ([]api.UDSPRule, error) {
 	u, err := call(ctx, c, endpoint.UDSP, endpoint.Query{"idx": index})
 	return u.Rules, err
 }
 
-// AddUDSP adds a user policy.
+// AddUDSP adds a user-defined selection policy.
 func (c *Client) AddUDSP(ctx context.Context, r api.UDSPRule) error {
 	return change(ctx, c, endpoint.AddUDSP, r)
 }
 
-// DeleteUDSP deletes user policies.
+// DeleteUDSP deletes one or all user-defined selection policies.
 func (c *Client) DeleteUDSP(ctx context.Context, r api.UDSPDeletion) error {
 	return change(ctx, c, endpoint.DeleteUDSP, r)
 }
 
-// Selection returns the typed rules, filtered by type and ID. An empty string matches all.
+// Selection returns the "selection" rules with the given type and ID. An empty kind or id matches all rules.
 func (c *Client) Selection(ctx context.Context, kind, id string) ([]api.SelectionRule, error) {
 	s, err := call(ctx, c, endpoint.Selection, endpoint.Query{"type": kind, "id": id})
 	return s.Rules, err
 }
 
-// AddSelection adds a typed rule.
+// AddSelection adds a "selection" rule.
 func (c *Client) AddSelection(ctx context.Context, r api.SelectionRule) error {
 	return change(ctx, c, endpoint.AddSelection, r)
 }
 
-// DeleteSelection deletes a typed rule.
+// DeleteSelection deletes a "selection" rule.
 func (c *Client) DeleteSelection(ctx context.Context, r api.SelectionRule) error {
 	return change(ctx, c, endpoint.DeleteSelection, r)
 }
 
-// Explain returns the path that a message to a NID would take, and why. The source and the portal
-// may be empty.
+// Explain returns the path that a message to a NID would take, and why. If source is empty, lnetd chooses the
+// local NID. If portal is empty, the answer is for any portal except 0.
 func (c *Client) Explain(ctx context.Context, nid, source, portal string) (api.Explanation, error) {
 	return call(ctx, c, endpoint.Explain, endpoint.Query{"nid": nid, "source": source, "portal": portal})
 }

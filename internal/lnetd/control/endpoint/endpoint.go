@@ -24,25 +24,26 @@ type Info struct {
 	Method, Path string
 	// Does says what the request does, for the documentation.
 	Does string
-	// Takes describes the parameters or the members of the body. If it is empty, the documentation
-	// lists their names.
+	// Takes describes the query parameters or the members of the body, for the documentation. If it is
+	// empty, the documentation lists their names.
 	Takes string
 	// Parameters are the names of the query parameters.
 	Parameters []string
-	// Request is the type of the request.
+	// Request is the type of the body, or Query if the request has no body.
 	Request reflect.Type
-	// Patience is the client's timeout. Ping and Discover have that of api.TargetsPatience.
+	// Patience is the time that the client waits for the reply. For Ping and Discover,
+	// api.TargetsPatience is used instead.
 	Patience time.Duration
-	// Document reports whether the body contains a document.
+	// Document reports whether the body contains a configuration document, which may be large.
 	Document bool
-	// WithoutLNet reports whether lnetd serves the request while LNet is not configured.
+	// WithoutLNet reports whether lnetd serves the request even if LNet is not configured.
 	WithoutLNet bool
 }
 
-// Query holds query parameters by name. Empty ones are not sent.
+// Query holds the query parameters of a request by name. Parameters with an empty value are not sent.
 type Query map[string]string
 
-// Target returns a request's path with its query.
+// Target returns path followed by the query, as the target of an HTTP request.
 func (q Query) Target(path string) string {
 	values := url.Values{}
 	for name, v := range q {
@@ -59,7 +60,7 @@ func (q Query) Target(path string) string {
 // Pattern returns the method and the path, in the syntax of http.ServeMux.
 func (i *Info) Pattern() string { return i.Method + " " + i.Path }
 
-// all is filled by the declarations.
+// all holds the endpoints that have been declared so far.
 var all []*Info
 
 // All returns all endpoints in the order of their declaration.
@@ -83,7 +84,7 @@ func post[Request, Reply any](path, does string) Endpoint[Request, Reply] {
 	return declare[Request, Reply]("POST", path, does)
 }
 
-// change declares a POST request that has no result.
+// change declares a POST request whose reply is empty.
 func change[Request any](path, does string) Endpoint[Request, api.Done] {
 	return post[Request, api.Done](path, does)
 }
@@ -92,14 +93,14 @@ func remove[Request any](path, does string) Endpoint[Request, api.Done] {
 	return declare[Request, api.Done]("DELETE", path, does)
 }
 
-// document declares a request that processes a document.
+// document declares a POST request whose body contains a configuration document.
 func document[Request, Reply any](path, does string) Endpoint[Request, Reply] {
 	e := post[Request, Reply](path, does)
 	e.Document, e.Patience = true, api.DocumentPatience
 	return e
 }
 
-// lst declares a command of lst.
+// lst declares the request for a command of lst.
 func lst[Request, Reply any](command, does string) Endpoint[Request, Reply] {
 	e := post[Request, Reply](LstPath+command, does)
 	e.Patience = api.LstPatience + api.ReplyPatience

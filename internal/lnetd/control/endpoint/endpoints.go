@@ -81,7 +81,7 @@ var (
 	ResetStats = change[api.Done]("/v1/stats/reset", "reset them to zero, and those of NIs and peers")
 )
 
-// LstPath precedes the commands of lst.
+// LstPath is the beginning of the paths of all commands of lst. The name of the command follows.
 const LstPath = "/v1/lst/"
 
 // The commands of lst, in the order of docs/selftest.md.

@@ -13,62 +13,67 @@ import (
 
 // Sections of documents.
 const (
-	// Global holds the parameters that commands print, and set if they are settable (lnetctl 6).
+	// Global is the section of the parameters that commands print. Commands also set those that are
+	// settable (lnetctl 6).
 	Global = "global"
-	// Lnetd holds the parameters that only documents set.
+	// Lnetd is the section of the parameters that only documents can set.
 	Lnetd = "lnetd"
 )
 
-// Parameter is a setting of the whole node. Its values are numbers from Min to Max, in multiples of
-// Unit.
+// Parameter describes a parameter of the whole node. Its values are whole numbers from Min to Max. They count
+// in the unit Unit, such as seconds.
 type Parameter struct {
-	// Name is the key in documents and requests, and the name that commands have for it.
+	// Name is the key in documents and requests, and the name in commands.
 	Name string
 	// OldName is an older name of the key. It may be empty.
 	OldName string `json:",omitzero"`
-	// Section is the section of documents: Global or Lnetd.
+	// Section is the section of documents that has the key: Global or Lnetd.
 	Section string
-	// Module is the parameter of the kernel module lnet. It may be empty. If Inverted is set, it is a
-	// boolean with the opposite meaning.
+	// Module is the name of the equivalent parameter of the kernel module lnet. It may be empty. If
+	// Inverted is set, the module's parameter is a boolean with the opposite meaning.
 	Module   string `json:",omitzero"`
 	Inverted bool   `json:",omitzero"`
-	// Kind is the kind of the values. All numbers except 0 mean 1 if it is lnd.Bool.
+	// Kind is the kind of the values. If it is lnd.Bool, all numbers except 0 mean 1.
 	Kind     lnd.Kind `json:",omitzero"`
 	Min, Max int64    `json:",omitzero"`
 	Default  int64    `json:",omitzero"`
 	Unit     lnd.Unit `json:",omitzero"`
-	// Low is the least number that does not stand for Default.
+	// Low is the smallest number that is used as it is. Smaller numbers mean Default.
 	Low int64 `json:",omitzero"`
 	// Lenient reports whether commands accept numbers outside the range, as kernels do: all numbers
 	// for a boolean, and all below Min for others.
 	Lenient bool `json:",omitzero"`
-	// Live reports whether the parameter can be changed while the node runs. The others cannot be
-	// changed: they are derived from other parameters, or obsolete. Their values in documents are
-	// ignored.
+	// Live reports whether the parameter can be changed. A parameter that is not live is derived from
+	// other parameters, or obsolete. Its values in documents are ignored.
 	Live bool `json:",omitzero"`
-	// NoEffect explains that setting the parameter has no effect. It is empty if it has one.
+	// NoEffect is a message for the operator that setting the parameter has no effect. It is empty if
+	// setting it has an effect.
 	NoEffect string `json:",omitzero"`
-	// Resets reports whether the deletion of the key sets the parameter to Default (lnetctl 7.4).
+	// Resets reports whether the parameter is set to Default if a document asks to delete its key
+	// (lnetctl 7.4).
 	Resets bool `json:",omitzero"`
-	// Bounded reports whether other parameters bound the values, so that these have to be changed
-	// first for a greater value, and last for a smaller one.
+	// Bounded reports whether other parameters limit the value of this one. If it is to become greater,
+	// the other parameters must be changed before it. If it is to become smaller, they must be changed
+	// after it.
 	Bounded bool `json:",omitzero"`
-	// Values describes the valid values to an operator. If it is empty, the range does.
+	// Values describes the valid values for an operator. If it is empty, the range from Min to Max
+	// describes them.
 	Values string `json:",omitzero"`
-	// Refusal is lnetctl's text for an invalid value. If it is empty, lnetctl prints that it cannot
+	// Refusal is lnetctl's message about an invalid value. If it is empty, lnetctl prints that it cannot
 	// configure the parameter.
 	Refusal string `json:",omitzero"`
 	// Help says what the number means, in one line that begins with a lower-case letter.
 	Help string
 }
 
-// Settable reports whether commands set the parameter, possibly without effect.
+// Settable reports whether commands can set the parameter, even if that has no effect.
 func (p *Parameter) Settable() bool { return p.Section == Global && (p.Live || p.NoEffect != "") }
 
-// Range returns the range in documents.
+// Range returns the range of the values that documents may have.
 func (p *Parameter) Range() api.Range { return api.Range{Min: p.Min, Max: p.Max} }
 
-// RequestRange returns the range in commands and requests.
+// RequestRange returns the range of the values that commands and requests may have. It may be larger than
+// Range; Stored converts such a value.
 func (p *Parameter) RequestRange() api.Range {
 	switch r := p.Range(); {
 	case !p.Live || p.Lenient && p.Kind == lnd.Bool:
@@ -80,7 +85,8 @@ func (p *Parameter) RequestRange() api.Range {
 	}
 }
 
-// Stored returns the number that the node has after v was set.
+// Stored returns the value that the node stores if the parameter is set to v. It differs from v if v stands for
+// another number, such as the default.
 func (p *Parameter) Stored(v int64) int64 {
 	switch {
 	case p.Kind == lnd.Bool && v != 0:
@@ -91,7 +97,7 @@ func (p *Parameter) Stored(v int64) int64 {
 	return v
 }
 
-// Valid describes the valid values to an operator, such as "0 to 1000".
+// Valid returns a description of the valid values for an operator, such as "0 to 1000".
 func (p *Parameter) Valid() string {
 	switch {
 	case p.Values != "":
@@ -102,7 +108,8 @@ func (p *Parameter) Valid() string {
 	return p.Range().String()
 }
 
-// Describe returns Help after the unit, as the reference and commands print it.
+// Describe returns the unit, if there is one, followed by Help, as the reference document and commands print
+// them.
 func (p *Parameter) Describe() string {
 	if p.Unit.Name == "" {
 		return p.Help
@@ -113,7 +120,7 @@ func (p *Parameter) Describe() string {
 //go:embed parameters.json
 var encoded []byte
 
-// Table returns all parameters, in the order in which they are shown.
+// Table returns all parameters, in the order in which commands print them.
 func Table() (list []Parameter) {
 	if err := json.Unmarshal(encoded, &list); err != nil {
 		panic("parameters: parameters.json: " + err.Error()) // a test reads it
@@ -126,7 +133,7 @@ func Shown() []Parameter {
 	return slices.DeleteFunc(Table(), func(p Parameter) bool { return p.Section != Global })
 }
 
-// Settable returns the parameters that commands set, in order.
+// Settable returns the parameters that commands can set, in order.
 func Settable() []Parameter {
 	return slices.DeleteFunc(Table(), func(p Parameter) bool { return !p.Settable() })
 }
