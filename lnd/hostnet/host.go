@@ -52,8 +52,8 @@ func Find(h Host, name string, address netip.Addr) (Device, error) {
 }
 
 // Choose returns the device and the address for an NI whose configuration contains a device, a NID or both. The
-// address is the one in the NID. Without a NID it is the device's first IPv4 address or, if it has none, the
-// first IPv6 address that is not link-local (socklnd 17). The device may be down.
+// address is the one in the NID. Without a NID it is the device's first IPv4 address or, if the device has only
+// IPv6 addresses, the first that is not link-local (socklnd 17). The device may be down.
 func Choose(h Host, device string, nid lnet.NID) (Device, netip.Addr, error) {
 	dev, err := Find(h, device, nid.IP())
 	if err != nil {

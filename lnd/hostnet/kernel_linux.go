@@ -103,8 +103,8 @@ func appendDevice(all []Device, d Device, addresses []rtnetlink.AddressMessage) 
 	return append(append(all, d), aliases...)
 }
 
-// Speed returns the link speed of a device in Mbit/s, or 0 if it has none, as virtual devices. For an alias it
-// returns the speed of the device.
+// Speed returns the link speed of a device in Mbit/s, or 0 if it is unknown, as for virtual devices. For an
+// alias it returns the speed of the device.
 func (*Kernel) Speed(device string) int {
 	device, _, _ = strings.Cut(device, ":")
 	n, err := strconv.Atoi(readWord("/sys/class/net/" + device + "/speed"))

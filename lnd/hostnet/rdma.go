@@ -109,7 +109,7 @@ func (s *RDMA) tables(device string, f func(file, netdev string) bool) {
 	}
 }
 
-// deviceOf returns the RDMA device that serves a network device, or "" if there is none.
+// deviceOf returns the RDMA device that serves a network device, or "" if no device does.
 func (s *RDMA) deviceOf(netdev string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,8 +60,8 @@ func (d *device) NewCQ(entries, vector int) (verbs.CQ, error) {
 
 func (q *cq) Entries() int { return int(q.entries) }
 
-// poll fetches completions. If there are none, it polls for the time spin and then, if arm is 1, makes the
-// queue's descriptor readable for the next completion.
+// poll fetches completions. If it finds no completion, it polls for the time spin. After that, if arm is 1, it
+// makes the queue's descriptor become readable at the next completion.
 func (q *cq) poll(wc []verbs.Completion, arm C.int, spin time.Duration) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Bench measures round trips of messages, and RDMA WRITEs, between two processes of a world. Like in a
-// driver, each end has a goroutine that waits at its queue and answers from there.
+// Bench measures round trips of messages, and RDMA WRITEs, between the two processes of w. As in a driver, each
+// end has a goroutine that waits at its completion queue and answers from there. spin is passed to CQ.Wait.
 func Bench(b *testing.B, w *World, spin time.Duration) {
 	b.Run("RoundTrip", func(b *testing.B) { roundTrips(b, w, 1, spin) })
 	b.Run("RoundTrip64", func(b *testing.B) { roundTrips(b, w, 64, spin) })
 	b.Run("WriteMegabyte", func(b *testing.B) { writes(b, w, spin) })
 }
 
-// pinger is an end of a connection that only answers.
+// pinger is one end of a connection, which answers each message with another one.
 type pinger struct {
 	b    *testing.B
 	p    verbs.Provider
@@ -27,8 +27,8 @@ type pinger struct {
 	q    verbs.CQ
 	m    verbs.Memory
 	i    verbs.ID
-	left int // messages that are still to come
-	own  int // those of them that it must answer
+	left int // messages that are still to arrive
+	own  int // number of these messages that it has to answer
 
 	recvs    []verbs.Recv
 	requests []verbs.Request
@@ -45,6 +45,8 @@ func (x *pinger) must(err error) {
 	}
 }
 
+// newPinger opens an end without a connection, at the address of A if caller is set, and otherwise at that of
+// B.
 func newPinger(b *testing.B, p verbs.Provider, w *World, caller bool) *pinger {
 	b.Helper()
 	x := &pinger{b: b, p: p}
@@ -67,6 +69,7 @@ func newPinger(b *testing.B, p verbs.Provider, w *World, caller bool) *pinger {
 	return x
 }
 
+// event waits for an event of the given kind and returns its ID.
 func (x *pinger) event(kind verbs.EventKind) verbs.ID {
 	x.b.Helper()
 	var ev [1]verbs.Event
@@ -82,6 +85,7 @@ func (x *pinger) event(kind verbs.EventKind) verbs.ID {
 	}
 }
 
+// prepare creates the queue pair of i and posts all receives.
 func (x *pinger) prepare(i verbs.ID) {
 	x.b.Helper()
 	x.i = i
@@ -94,6 +98,7 @@ func (x *pinger) prepare(i verbs.ID) {
 	x.recvs = x.recvs[:0]
 }
 
+// pingers returns two connected ends.
 func pingers(b *testing.B, w *World) (x, y *pinger) {
 	b.Helper()
 	x, y = newPinger(b, w.A, w, true), newPinger(b, w.B, w, false)
@@ -121,7 +126,8 @@ func (x *pinger) close() {
 	x.must(x.ch.Close())
 }
 
-// post posts n messages with one completion, and posts the completed receives again.
+// post posts n messages, of which only the last has a completion. It also posts again the receives that have
+// completed.
 func (x *pinger) post(n int) {
 	for range n {
 		x.requests = append(x.requests, verbs.Request{Count: 1})
@@ -135,7 +141,7 @@ func (x *pinger) post(n int) {
 	x.requests, x.recvs = x.requests[:0], x.recvs[:0]
 }
 
-// serve answers until no more messages are expected.
+// serve answers messages until left is 0.
 func (x *pinger) serve(spin time.Duration) {
 	for x.left > 0 {
 		n, err := x.q.Wait(x.wc[:], spin)
@@ -165,6 +171,7 @@ func (x *pinger) serve(spin time.Duration) {
 	}
 }
 
+// roundTrips measures round trips of which flight are in progress at a time.
 func roundTrips(b *testing.B, w *World, flight int, spin time.Duration) {
 	x, y := pingers(b, w)
 	flight = min(flight, b.N)
@@ -185,6 +192,7 @@ func roundTrips(b *testing.B, w *World, flight int, spin time.Duration) {
 	y.close()
 }
 
+// writes measures RDMA WRITEs of 1 MiB, each followed by a message that the other end answers.
 func writes(b *testing.B, w *World, spin time.Duration) {
 	x, y := pingers(b, w)
 	const size = 1 << 20
@@ -215,7 +223,7 @@ func writes(b *testing.B, w *World, spin time.Duration) {
 	y.close()
 }
 
-// serveOne waits for one answer, and keeps its receive for the next post.
+// serveOne waits for one answer. The next post uses its receive again.
 func (x *pinger) serveOne(spin time.Duration) {
 	for x.left > 0 {
 		n, err := x.q.Wait(x.wc[:], spin)

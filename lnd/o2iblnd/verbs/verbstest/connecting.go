@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// connect: both ends have each other's address, their device and its port.
+// connect checks that both ends of a connection have the right addresses, device and port, and that events
+// contain the right IDs.
 func connect(s *stage) {
 	a := s.a.dial(s.b.addr)
 	a.SetOwner("a")
@@ -31,7 +32,7 @@ func connect(s *stage) {
 		s.Error("the event does not lead to its owner")
 	}
 	s.b.expect(verbs.EventEstablished)
-	s.must(b.Established()) // a second time
+	s.must(b.Established()) // also after EventEstablished
 
 	for _, e := range []struct {
 		*end
@@ -51,9 +52,11 @@ func connect(s *stage) {
 	s.part(a, b)
 }
 
+// private returns n bytes of private data.
 func private(n int, fill byte) []byte { return bytes.Repeat([]byte{fill}, n) }
 
-// checkPrivate checks that the bytes have arrived, followed by zeros, or with their exact length.
+// checkPrivate checks that the private data of e is want, either with its exact length or followed by zeros up
+// to padded bytes.
 func checkPrivate(s *stage, e *verbs.Event, want []byte, padded int) {
 	s.Helper()
 	if e.PrivateLen != padded && e.PrivateLen != len(want) || !bytes.Equal(e.Private[:len(want)], want) || !bytes.Equal(e.Private[len(want):e.PrivateLen], make([]byte, e.PrivateLen-len(want))) {
@@ -61,7 +64,7 @@ func checkPrivate(s *stage, e *verbs.Event, want []byte, padded int) {
 	}
 }
 
-// privateData: private data arrives, padded with zeros (o2iblnd 3.5).
+// privateData checks that private data arrives, and that it must not be too long (o2iblnd 3.5).
 func privateData(s *stage) {
 	a := s.a.dial(s.b.addr)
 	tooLong := param
@@ -100,7 +103,8 @@ func privateData(s *stage) {
 	a.Destroy()
 }
 
-// reject: the reason arrives with its data, and the dialling side can try again.
+// reject checks that the reason and the private data of a reject arrive, and that the rejected side can try
+// again.
 func reject(s *stage) {
 	for round := range byte(3) {
 		a := s.a.dial(s.b.addr)
@@ -120,7 +124,8 @@ func reject(s *stage) {
 	s.part(a, b)
 }
 
-// nobodyListens: the connection manager rejects a request without a listener (o2iblnd 6).
+// nobodyListens checks that the connection manager rejects a request to an address without a listener (o2iblnd
+// 6).
 func nobodyListens(s *stage) {
 	a := s.a.dial(netip.AddrPortFrom(s.AddrB, s.port+1))
 	s.must(a.Connect(param))
@@ -132,7 +137,7 @@ func nobodyListens(s *stage) {
 	a.Destroy()
 }
 
-// nobodyThere: an address that no host has is not resolved.
+// nobodyThere checks that resolving an address that no host has ends with EventAddrError.
 func nobodyThere(s *stage) {
 	i, err := s.a.ch.Dial(verbs.Dial{From: s.AddrA, To: netip.AddrPortFrom(s.Nobody, s.port), Timeout: timeout})
 	s.must(err)
@@ -145,7 +150,8 @@ func nobodyThere(s *stage) {
 	i.Destroy()
 }
 
-// destroyedUnanswered: a request whose ID is destroyed is rejected without data (o2iblnd 6).
+// destroyedUnanswered checks that a request is rejected without data if the receiver destroys its ID (o2iblnd
+// 6).
 func destroyedUnanswered(s *stage) {
 	a := s.a.dial(s.b.addr)
 	s.must(a.Connect(param))
@@ -158,7 +164,8 @@ func destroyedUnanswered(s *stage) {
 	a.Destroy()
 }
 
-// callerGivesUp: the listening side may get an event, or an error from Accept.
+// callerGivesUp destroys the ID of a request before it is answered. The receiver must then get an error from
+// Accept or an event.
 func callerGivesUp(s *stage) {
 	a := s.a.dial(s.b.addr)
 	s.must(a.Connect(param))
@@ -176,7 +183,8 @@ func callerGivesUp(s *stage) {
 	b.Destroy()
 }
 
-// listenErrors: addresses that are invalid for Listen or Dial.
+// listenErrors checks the errors of Listen and Dial for invalid addresses, and that several IDs can use the
+// same source port.
 func listenErrors(s *stage) {
 	try := func(name string, addr netip.AddrPort, want error) {
 		s.Helper()
@@ -200,7 +208,7 @@ func listenErrors(s *stage) {
 	s.must(err)
 	again.Destroy()
 
-	var ids []verbs.ID // with one source port
+	var ids []verbs.ID // these may all have the same source port
 	for range 3 {
 		i, err := s.a.ch.Dial(verbs.Dial{From: s.AddrA, To: s.b.addr, Privileged: true, Timeout: timeout})
 		s.must(err)
@@ -215,7 +223,7 @@ func listenErrors(s *stage) {
 	}
 }
 
-// orderOfCalls: calls in a wrong state return errors.
+// orderOfCalls checks that calls in a wrong state return errors.
 func orderOfCalls(s *stage) {
 	i, err := s.a.ch.Dial(verbs.Dial{From: s.AddrA, To: s.b.addr, Timeout: timeout})
 	s.must(err)

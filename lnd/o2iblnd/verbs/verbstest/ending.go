@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// processDies: the kernel of a killed process notifies the peer (o2iblnd 12.1).
+// processDies checks that the kernel of a killed process notifies connected peers (o2iblnd 12.1).
 func processDies(s *stage) {
 	addr := netip.AddrPortFrom(s.AddrB, s.port+10)
 	kill := s.Victim(s.T, addr, Accept)
@@ -41,8 +41,8 @@ func processDies(s *stage) {
 	i.Destroy()
 }
 
-// processDiesUnanswered: if the process is killed, a request that waits for an answer is rejected without
-// data (o2iblnd 6).
+// processDiesUnanswered checks that a request is rejected without data if the process that should answer it is
+// killed (o2iblnd 6).
 func processDiesUnanswered(s *stage) {
 	addr := netip.AddrPortFrom(s.AddrB, s.port+11)
 	kill := s.Victim(s.T, addr, Ignore)
@@ -57,7 +57,7 @@ func processDiesUnanswered(s *stage) {
 	i.Destroy()
 }
 
-// reconnect: many connections are opened and closed on the same queue.
+// reconnect opens and closes many connections on the same completion queue.
 func reconnect(s *stage) {
 	for n := range uint64(10) {
 		a, b := s.connect(4)
@@ -70,7 +70,7 @@ func reconnect(s *stage) {
 	}
 }
 
-// endsInOrder: no object can be closed before its users.
+// endsInOrder checks that an object cannot be closed while others use it.
 func endsInOrder(s *stage) {
 	a, b := s.connect(1)
 	busy := func(name string, f func() error) {
@@ -83,7 +83,7 @@ func endsInOrder(s *stage) {
 	busy("channel", s.a.ch.Close)
 	busy("device", s.a.dev.Close)
 	busy("process", s.a.p.Close)
-	s.a.send(a, 1, outbox, 8) // everything still works
+	s.a.send(a, 1, outbox, 8) // the connection must still work
 	s.b.receive(b)
 	s.a.succeeded(a)
 	s.part(a, b)
@@ -105,7 +105,7 @@ func endsInOrder(s *stage) {
 	}
 }
 
-// endsWaits: closing ends waiting calls, and a closed device can be opened again.
+// endsWaits checks that Close makes waiting calls return, and that a closed device can be opened again.
 func endsWaits(s *stage) {
 	s.a.listener.Destroy()
 	s.must(s.a.cq.Close())

@@ -7,7 +7,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// noReceiveAtFirst: a message waits for a receive as often as the receiver has requested (o2iblnd 3.4).
+// noReceiveAtFirst sends a message before a receive is posted for it. The message must be retransmitted until
+// there is one, because the receiver has requested that (ConnParam.RNRRetries, o2iblnd 3.4).
 func noReceiveAtFirst(s *stage) {
 	a, b := s.connectWith(0, verbs.ConnParam{Retries: 5, RNRRetries: 0}, verbs.ConnParam{RNRRetries: 7})
 	copy(s.a.mem.Bytes()[outbox:], "patience")
@@ -20,7 +21,8 @@ func noReceiveAtFirst(s *stage) {
 	s.part(a, b)
 }
 
-// noReceiveAtAll: the sender's queue pair fails, and requests after the message are flushed.
+// noReceiveAtAll sends a message for which no receive is ever posted. The sender's queue pair must fail, and
+// the requests after the message must be flushed.
 func noReceiveAtAll(s *stage) {
 	a, b := s.connectWith(0, verbs.ConnParam{Retries: 5, RNRRetries: 7}, verbs.ConnParam{RNRRetries: 1})
 	s.a.receives(a, 0, 1)
@@ -32,7 +34,8 @@ func noReceiveAtAll(s *stage) {
 
 var flushed = []verbs.Status{verbs.Flushed}
 
-// failed waits for the completions of posted work. Each must have one of its wanted statuses.
+// failed waits for completions of the queue pair of i until each WRID in want has completed with one of the
+// statuses there.
 func (s *stage) failed(e *end, i verbs.ID, want map[uint64][]verbs.Status) {
 	s.Helper()
 	for len(want) > 0 {
@@ -44,7 +47,7 @@ func (s *stage) failed(e *end, i verbs.ID, want map[uint64][]verbs.Status) {
 	}
 }
 
-// write posts an RDMA WRITE of 8 bytes, WRID 101, and a message after it, WRID 102.
+// write posts an RDMA WRITE of the 8 bytes of p, with WRID 101, and a message after it, with WRID 102.
 func (s *stage) write(i verbs.ID, remote uint64, rkey uint32, p verbs.Piece) {
 	s.Helper()
 	_, _, err := i.Post(nil, []verbs.Request{
@@ -54,15 +57,16 @@ func (s *stage) write(i verbs.ID, remote uint64, rkey uint32, p verbs.Piece) {
 	s.must(err)
 }
 
-// remoteKey: a wrong key changes no memory and ends the connection on both sides. The peer's receives are
-// flushed, or removed by Disconnect.
+// remoteKey writes with a wrong remote key. This must change no memory and make the queue pairs of both sides
+// fail.
 func remoteKey(s *stage) {
 	a, b := s.connect(2)
 	s.write(a, s.b.mem.Addr()+sink, s.b.mem.RKey()+0x1234_0000, s.a.piece(bulk, 8))
 	s.denied(a, b)
 }
 
-// remoteBounds: addresses outside of the registration have the same effect.
+// remoteBounds writes to addresses outside of a registration, and to memory that peers must not write to. This
+// must have the same effect as a wrong key.
 func remoteBounds(s *stage) {
 	a, b := s.connect(2)
 	s.write(a, s.b.mem.Addr()+arena-4, s.b.mem.RKey(), s.a.piece(bulk, 8))
@@ -76,6 +80,7 @@ func remoteBounds(s *stage) {
 	s.must(readOnly.Close())
 }
 
+// denied checks the effect of a WRITE that the peer does not allow, and ends the connection.
 func (s *stage) denied(a, b verbs.ID) {
 	s.Helper()
 	fill(s.a.mem.Bytes()[bulk:][:8], 1)
@@ -90,7 +95,7 @@ func (s *stage) denied(a, b verbs.ID) {
 	b.Destroy()
 }
 
-// localKey: a wrong local key makes the first request with it fail. Soft-RoCE has another status for it.
+// localKey posts a request with a wrong local key, which must fail. The status is different with soft-RoCE.
 func localKey(s *stage) {
 	a, b := s.connect(1)
 	p := s.a.piece(bulk, 8)
@@ -100,8 +105,8 @@ func localKey(s *stage) {
 	s.part(a, b)
 }
 
-// messageTooLong: a message that is longer than the receive fails on both sides. Soft-RoCE has other
-// statuses for it.
+// messageTooLong sends a message that is longer than the receive. Both sides must fail. The statuses are
+// different with soft-RoCE.
 func messageTooLong(s *stage) {
 	a, b := s.connect(1)
 	s.a.send(a, 101, bulk, 2*buffer)
@@ -110,7 +115,7 @@ func messageTooLong(s *stage) {
 	s.part(a, b)
 }
 
-// disconnect: both sides are notified, and posted work is flushed.
+// disconnect checks that Disconnect flushes posted work and that both sides are notified.
 func disconnect(s *stage) {
 	a, b := s.connect(2)
 	s.must(a.Disconnect())
@@ -128,7 +133,7 @@ func disconnect(s *stage) {
 	b.Destroy()
 }
 
-// destroyConnected: the peer is notified.
+// destroyConnected checks that the peer is notified if an ID with a connection is destroyed.
 func destroyConnected(s *stage) {
 	a, b := s.connect(2)
 	b.Destroy()
@@ -138,7 +143,7 @@ func destroyConnected(s *stage) {
 	a.Destroy()
 }
 
-// fail: posted work is flushed, including requests without FlagSignalled. The peer is not notified yet.
+// fail checks that Fail flushes posted work.
 func fail(s *stage) {
 	a, b := s.connectWith(1, param, verbs.ConnParam{RNRRetries: 7})
 	_, _, err := b.Post(nil, nil, nil)
@@ -149,7 +154,7 @@ func fail(s *stage) {
 	s.part(a, b)
 }
 
-// postAfterError: work posted to a failed queue pair is flushed or discarded.
+// postAfterError checks that work that is posted to a failed queue pair is flushed or discarded.
 func postAfterError(s *stage) {
 	a, b := s.connect(0)
 	s.must(a.Fail())

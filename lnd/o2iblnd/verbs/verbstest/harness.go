@@ -12,9 +12,9 @@ import (
 type Harness struct {
 	// New creates a world.
 	New func(t *testing.T) *World
-	// Bubble runs f, in a testing/synctest bubble if the implementation supports that.
+	// Bubble runs f. If the implementation supports simulated time, it does so in a testing/synctest bubble.
 	Bubble func(t *testing.T, f func(t *testing.T))
-	// Patience is the time limit for expected events.
+	// Patience is how long a test waits for an expected event before it fails.
 	Patience time.Duration
 }
 
@@ -22,16 +22,16 @@ type Harness struct {
 type World struct {
 	A, B         verbs.Provider
 	AddrA, AddrB netip.Addr
-	// Port is the first of twenty free ports.
+	// Port is the first of twenty successive ports that are free.
 	Port uint16
-	// Foreign is an address of another host, and Plain a local address without a device. No host has
-	// the third address, which is in the same network.
+	// Foreign is an address of another host. Plain is a local address without an RDMA device. Nobody is an
+	// address in the network of A that no host has.
 	Foreign, Plain, Nobody netip.Addr
-	// Victim starts a process that runs Serve at addr, which is B's address, and returns when the server
-	// is ready. kill ends it like kill -9.
+	// Victim starts a process that runs Serve with addr, whose address is that of B, and returns when it is
+	// ready. kill kills the process, like kill -9.
 	Victim func(t *testing.T, addr netip.AddrPort, s Service) (kill func())
-	// Close closes the world. If the test has not failed, it checks that the processes have no resources
-	// left.
+	// Close closes the world. If the test has not failed, Close checks that the processes have released all
+	// resources.
 	Close func(t *testing.T)
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Offsets of outgoing messages and of bulk data, after the receives.
+// Offsets in the arena of outgoing messages, of data to write, and of data that the peer writes. The receives
+// are before them. mega is the size of the data.
 const (
 	outbox = recvs * buffer
 	bulk   = 1 << 20
@@ -24,13 +25,14 @@ func fill(b []byte, n uint64) {
 	}
 }
 
+// filled returns n bytes with the pattern of with.
 func filled(n int, with uint64) []byte {
 	b := make([]byte, n)
 	fill(b, with)
 	return b
 }
 
-// message writes the n-th message into the outbox.
+// message stores the n-th message in the outbox and returns its memory.
 func (e *end) message(n uint64) verbs.Piece {
 	off, size := outbox+int(n%sends)*buffer, messageSize(n)
 	body := e.mem.Bytes()[off:][:size]
@@ -39,9 +41,10 @@ func (e *end) message(n uint64) verbs.Piece {
 	return e.piece(off, size)
 }
 
+// messageSize returns the size of the n-th message.
 func messageSize(n uint64) int { return 8 + int(n*37%(buffer-8)) }
 
-// got checks that the n-th message has arrived in the k-th receive.
+// got checks that the completion c is that of the n-th message, which has arrived in the k-th receive.
 func (e *end) got(c verbs.Completion, n, k uint64) {
 	e.s.Helper()
 	body := e.received(k)[:c.Bytes]
@@ -51,7 +54,7 @@ func (e *end) got(c verbs.Completion, n, k uint64) {
 	}
 }
 
-// receive waits for a message, and ignores completions of sends.
+// receive waits for the completion of a receive. It ignores completions of requests.
 func (e *end) receive(i verbs.ID) verbs.Completion {
 	e.s.Helper()
 	for {
@@ -61,8 +64,8 @@ func (e *end) receive(i verbs.ID) verbs.Completion {
 	}
 }
 
-// messages: thousands of messages in both directions arrive in order and intact. Each receive is posted
-// again together with the answer.
+// messages sends thousands of messages in both directions, and checks that they arrive in order and unchanged.
+// Each receive is posted again together with an answer.
 func messages(s *stage) {
 	const rounds = 2000
 	a, b := s.connect(recvs)
@@ -86,7 +89,7 @@ func messages(s *stage) {
 	s.part(a, b)
 }
 
-// manyOnOneQueue: eight connections share a queue, each with many messages in progress.
+// manyOnOneQueue sends messages on eight connections that share a completion queue, many at a time on each.
 func manyOnOneQueue(s *stage) {
 	const (
 		conns  = 8
@@ -94,7 +97,7 @@ func manyOnOneQueue(s *stage) {
 		window = recvs / 2
 	)
 	as, bs := make([]verbs.ID, conns), map[uint32]int{}
-	acked := map[uint32]int{} // by queue pair
+	acked := map[uint32]int{} // completed requests by queue pair
 	ids := make([]verbs.ID, conns)
 	for k := range as {
 		as[k], ids[k] = s.connect(0)
@@ -113,7 +116,7 @@ func manyOnOneQueue(s *stage) {
 		if n <= 0 {
 			return
 		}
-		for sent[k]+n-acked[as[k].QPN()] > sends { // completions free slots
+		for sent[k]+n-acked[as[k].QPN()] > sends { // wait for completions, which make slots free
 			c := next(s, s.a.completions, "completion")
 			if c.Status != verbs.Success {
 				s.Fatalf("sending: %+v", c)
@@ -154,7 +157,7 @@ func manyOnOneQueue(s *stage) {
 	}
 }
 
-// unsignalled: a chain has one completion, for its last request.
+// unsignalled checks that a chain whose last request alone is signalled has one completion.
 func unsignalled(s *stage) {
 	a, b := s.connect(recvs)
 	for round := range uint64(20) {
@@ -181,7 +184,7 @@ func unsignalled(s *stage) {
 	s.part(a, b)
 }
 
-// writeMegabyte: the written data is present when the message after it is received.
+// writeMegabyte checks that data of an RDMA WRITE has been written when the message after it arrives.
 func writeMegabyte(s *stage) {
 	a, b := s.connect(recvs)
 	source, target := s.a.mem.Bytes()[bulk:][:mega], s.b.mem.Bytes()[sink:][:mega]
@@ -207,8 +210,8 @@ func writeMegabyte(s *stage) {
 	s.part(a, b)
 }
 
-// writeFromPieces: one call writes two pieces at odd addresses to each of many odd addresses, and sends
-// the message after them.
+// writeFromPieces posts many RDMA WRITEs, each from two pieces and to odd addresses, and a message, by one call
+// of Post.
 func writeFromPieces(s *stage) {
 	a, b := s.connect(recvs)
 	const (
@@ -242,7 +245,7 @@ func writeFromPieces(s *stage) {
 	s.part(a, b)
 }
 
-// inline: memory may be reused after Post has returned.
+// inline checks that the memory of a request with FlagInline may be reused after Post has returned.
 func inline(s *stage) {
 	a := s.a.dial(s.b.addr)
 	a.Destroy()
@@ -276,7 +279,8 @@ func inline(s *stage) {
 	s.part(i, b)
 }
 
-// programsMemory: memory that the device did not allocate can be registered and written with its own key.
+// programsMemory checks that memory of the program can be registered, and then be read and written by the
+// device.
 func programsMemory(s *stage) {
 	a, b := s.connect(recvs)
 	program := make([]byte, 100_000)
@@ -305,7 +309,8 @@ func programsMemory(s *stage) {
 	}
 }
 
-// sendQueueFull: Post takes as much of a chain as fits. Polling completions makes room again.
+// sendQueueFull checks that Post posts as many requests of a chain as the queue has room for, and that
+// completions make room again.
 func sendQueueFull(s *stage) {
 	a := s.a.dial(s.b.addr)
 	s.must(a.Connect(param))
@@ -335,7 +340,7 @@ func sendQueueFull(s *stage) {
 	s.part(a, b)
 }
 
-// receiveQueueFull: Post also takes only as many receives as fit.
+// receiveQueueFull checks that Post posts as many receives as the queue has room for.
 func receiveQueueFull(s *stage) {
 	a := s.a.dial(s.b.addr)
 	list := make([]verbs.Recv, 4096)
@@ -349,7 +354,8 @@ func receiveQueueFull(s *stage) {
 	a.Destroy()
 }
 
-// tooLarge: a queue pair beyond the device's limits is refused. A smaller one can be created.
+// tooLarge checks that a queue pair above the device's limits is not created, and that a smaller one can then
+// be created.
 func tooLarge(s *stage) {
 	i, err := s.a.ch.Dial(verbs.Dial{From: s.AddrA, To: s.b.addr, Timeout: timeout})
 	s.must(err)

@@ -7,17 +7,17 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Service is what Serve does with a request.
+// Service is what Serve does with a connection request.
 type Service int
 
 // Services.
 const (
-	Accept Service = iota // accept it, with receives posted
-	Ignore                // do not answer
+	Accept Service = iota // accept the request, with receives posted
+	Ignore                // do not answer the request
 )
 
-// Serve handles requests until its process dies or p's channel is closed. It calls ready when it is
-// listening.
+// Serve listens at addr and processes connection requests until its process is killed or the channel is closed.
+// It calls ready when it listens.
 func Serve(p verbs.Provider, addr netip.AddrPort, s Service, ready func()) error {
 	ch, err := p.OpenChannel()
 	if err != nil {
@@ -60,6 +60,7 @@ func Serve(p verbs.Provider, addr netip.AddrPort, s Service, ready func()) error
 	}
 }
 
+// accept accepts a connection request with receives posted.
 func accept(i verbs.ID, mem verbs.Memory, q verbs.CQ) error {
 	if err := i.CreateQP(&verbs.QP{CQ: q, Sends: sends, Recvs: recvs, SendPieces: 1}); err != nil {
 		return err

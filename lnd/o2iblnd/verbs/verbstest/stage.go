@@ -10,11 +10,11 @@ import (
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
 
-// Sizes of an end.
+// Parameters of an end.
 const (
-	arena   = 4 << 20
-	entries = 8192
-	timeout = 5 * time.Second // of resolutions
+	arena   = 4 << 20         // bytes of registered memory
+	entries = 8192            // entries of the completion queue
+	timeout = 5 * time.Second // time limit for resolving an address or a route
 )
 
 // stage is a test with two ends.
@@ -26,7 +26,8 @@ type stage struct {
 	port uint16
 }
 
-// end is one side of a test: a process with a listener.
+// end is one side of a test: a process with a listener, memory and a completion queue. Its goroutines send
+// everything that arrives to the channels.
 type end struct {
 	s           *stage
 	p           verbs.Provider
@@ -48,6 +49,7 @@ func (s *stage) open() {
 	s.a, s.b = s.end(s.A, s.AddrA), s.end(s.B, s.AddrB)
 }
 
+// must fails the test if err is not nil.
 func (s *stage) must(err error) {
 	s.Helper()
 	if err != nil {
@@ -55,7 +57,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// end opens what a driver opens in a process.
+// end opens an end at the address addr of the process p.
 func (s *stage) end(p verbs.Provider, addr netip.Addr) *end {
 	s.Helper()
 	e := &end{s: s, p: p, addr: netip.AddrPortFrom(addr, s.port), events: make(chan verbs.Event, 1024), completions: make(chan verbs.Completion, 4*entries), asyncs: make(chan verbs.AsyncEvent, 1024)}
@@ -118,13 +120,14 @@ func (e *end) harvestAsyncs() {
 	}
 }
 
+// ended fails the test if a goroutine ended with an error other than verbs.ErrClosed.
 func (e *end) ended(err error) {
 	if !errors.Is(err, verbs.ErrClosed) {
 		e.s.Error("a wait ended with", err)
 	}
 }
 
-// close closes everything in the order in which a driver does.
+// close closes everything that end has opened, in the order in which a driver does.
 func (e *end) close() {
 	e.s.Helper()
 	if e.listener != nil {
@@ -144,7 +147,7 @@ func (s *stage) close() {
 	s.b.close()
 }
 
-// next waits for a value from a channel.
+// next waits for a value from a channel. what describes it if the test fails.
 func next[T any](s *stage, from chan T, what string) (v T) {
 	s.Helper()
 	select {
@@ -155,7 +158,7 @@ func next[T any](s *stage, from chan T, what string) (v T) {
 	return v
 }
 
-// expect waits for an event. It ignores the ends of earlier connections.
+// expect waits for an event of the given kind. It ignores events that report the end of earlier connections.
 func (e *end) expect(kind verbs.EventKind) verbs.Event {
 	e.s.Helper()
 	for {
@@ -169,7 +172,7 @@ func (e *end) expect(kind verbs.EventKind) verbs.Event {
 	}
 }
 
-// completion waits for a completion of a queue pair.
+// completion waits for a completion of the queue pair of i. It discards those of other queue pairs.
 func (e *end) completion(i verbs.ID) verbs.Completion {
 	e.s.Helper()
 	for {
@@ -180,7 +183,7 @@ func (e *end) completion(i verbs.ID) verbs.Completion {
 	}
 }
 
-// succeeded waits for a completion without an error.
+// succeeded waits for a completion of the queue pair of i, which must have no error.
 func (e *end) succeeded(i verbs.ID) verbs.Completion {
 	e.s.Helper()
 	c := e.completion(i)
@@ -190,7 +193,7 @@ func (e *end) succeeded(i verbs.ID) verbs.Completion {
 	return c
 }
 
-// Default sizes of a queue pair, and retries of a connection.
+// Sizes of a queue pair.
 const (
 	sends = 64
 	recvs = 64
@@ -198,7 +201,7 @@ const (
 
 var param = verbs.ConnParam{Retries: 5, RNRRetries: 6}
 
-// dial resolves the other end and creates a queue pair.
+// dial resolves the address to, and creates a queue pair. The caller then calls Connect.
 func (e *end) dial(to netip.AddrPort) verbs.ID {
 	e.s.Helper()
 	i, err := e.ch.Dial(verbs.Dial{From: e.addr.Addr(), To: to, Timeout: timeout})
@@ -209,13 +212,14 @@ func (e *end) dial(to netip.AddrPort) verbs.ID {
 	return e.pair(i)
 }
 
+// pair creates a queue pair for i and returns i.
 func (e *end) pair(i verbs.ID) verbs.ID {
 	e.s.Helper()
 	e.s.must(i.CreateQP(&verbs.QP{CQ: e.cq, Sends: sends, Recvs: recvs, SendPieces: 2}))
 	return i
 }
 
-// receives posts n buffers of 4 KiB at the beginning of the arena. Their WRID is their number.
+// receives posts n receives, beginning with the number from. The number is the WRID.
 func (e *end) receives(i verbs.ID, from, n int) {
 	e.s.Helper()
 	list := make([]verbs.Recv, n)
@@ -226,31 +230,35 @@ func (e *end) receives(i verbs.ID, from, n int) {
 	e.s.must(err)
 }
 
+// buffer is the size of a receive.
 const buffer = 4096
 
+// recv returns the receive with the number k. Its memory is at the beginning of the arena.
 func (e *end) recv(k int) verbs.Recv {
 	return verbs.Recv{WRID: uint64(k), Addr: e.mem.Addr() + uint64(k%recvs)*buffer, Len: buffer, LKey: e.mem.LKey()}
 }
 
+// received returns the memory of the receive with the number k.
 func (e *end) received(k uint64) []byte {
 	return e.mem.Bytes()[int(k)%recvs*buffer:][:buffer]
 }
 
-// piece returns a piece of the arena.
+// piece returns n bytes of the arena at the offset off.
 func (e *end) piece(off, n int) verbs.Piece {
 	return verbs.Piece{Addr: e.mem.Addr() + uint64(off), Len: uint32(n), LKey: e.mem.LKey()}
 }
 
-// send posts one message.
+// send posts one message of n bytes at the offset off of the arena.
 func (e *end) send(i verbs.ID, wrid uint64, off, n int) {
 	e.s.Helper()
 	_, _, err := i.Post(nil, []verbs.Request{{WRID: wrid, Count: 1, Flags: verbs.FlagSignalled}}, []verbs.Piece{e.piece(off, n)})
 	e.s.must(err)
 }
 
-// connect connects a and b, with n receives posted on both sides.
+// connect connects the two ends, with n receives posted on both sides.
 func (s *stage) connect(n int) (a, b verbs.ID) { return s.connectWith(n, param, param) }
 
+// connectWith is connect with the given parameters of Connect and Accept.
 func (s *stage) connectWith(n int, call, answer verbs.ConnParam) (a, b verbs.ID) {
 	s.Helper()
 	a = s.a.dial(s.b.addr)
@@ -264,7 +272,7 @@ func (s *stage) connectWith(n int, call, answer verbs.ConnParam) (a, b verbs.ID)
 	return a, b
 }
 
-// part ends a connection.
+// part ends a connection and destroys both IDs.
 func (s *stage) part(a, b verbs.ID) {
 	s.Helper()
 	a.Destroy()
