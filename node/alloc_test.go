@@ -1,3 +1,5 @@
+//go:build !race
+
 package node_test
 
 import (
@@ -5,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/discovery"
-	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
@@ -16,8 +17,6 @@ type traffic struct {
 	name string
 	make func(t testing.TB) func()
 }
-
-var loID = lnet.ProcessID{NID: lnet.LoopbackNID, PID: lnet.PIDLustre}
 
 func traffics() []traffic {
 	return []traffic{
@@ -166,16 +165,6 @@ func newDiscoveredPair(t testing.TB) *pair {
 	return nil
 }
 
-// sink attaches an MD to portal 1 that accepts everything.
-func sink(t testing.TB, n *node.Node, options portals.MDOptions) {
-	t.Helper()
-	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
-		Bytes: make([]byte, 4096), Threshold: portals.Unlimited,
-		Options: options | portals.ManageRemote | portals.Truncate,
-		Handler: portals.HandlerFunc(func(*portals.Event) {}),
-	})
-}
-
 func putting(t testing.TB, from, at *node.Node, to lnet.ProcessID, ack bool) func() {
 	t.Helper()
 	sink(t, at, portals.OpPut)
@@ -227,7 +216,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			for range 300 { // pools and tables grow to their working size
 				f()
 			}
-			if got := testing.AllocsPerRun(1000, f); got != 0 && !testenv.Race {
+			if got := testing.AllocsPerRun(1000, f); got != 0 {
 				t.Errorf("%v allocations per run, want 0", got)
 			}
 		})

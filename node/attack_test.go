@@ -1,3 +1,8 @@
+//go:build !race
+
+// These tests measure what the node keeps of large numbers of messages. The race detector would find in them what it
+// finds in tests with few messages.
+
 package node_test
 
 import (
@@ -28,9 +33,6 @@ func attacked() node.Parameters {
 	p.PeerNIsMax = min(*attack/10, node.PeerNIsMax)
 	return p
 }
-
-// madeUp returns a NID that belongs to no node.
-func madeUp(net lnet.Net, k int) lnet.NID { return lnet.NIDFromNumber(net, uint32(0x0b000000+k)) }
 
 // withstood checks that the node keeps no more state after an attack than allowed.
 func withstood(t *testing.T, n *node.Node, before uint64) {

@@ -391,3 +391,13 @@ func heapInUse() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// sink attaches an MD to portal 1 that accepts everything.
+func sink(t testing.TB, n *node.Node, options portals.MDOptions) {
+	t.Helper()
+	attach(t, n, portals.Entry{Portal: 1}, portals.MD{
+		Bytes: make([]byte, 4096), Threshold: portals.Unlimited,
+		Options: options | portals.ManageRemote | portals.Truncate,
+		Handler: portals.HandlerFunc(func(*portals.Event) {}),
+	})
+}

@@ -13,6 +13,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
+// loID is a node itself.
+var loID = lnet.ProcessID{NID: lnet.LoopbackNID, PID: lnet.PIDLustre}
+
 // A handler sends to 0@lo again, a million times. The stack does not grow.
 //
 // lnet-core 3.3 (7)

@@ -14,6 +14,9 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
+// madeUp returns a NID that belongs to no node.
+func madeUp(net lnet.Net, k int) lnet.NID { return lnet.NIDFromNumber(net, uint32(0x0b000000+k)) }
+
 // narrow returns parameters of a node that sends no pings and keeps few peers.
 func narrow(nis int) *node.Parameters {
 	p := static()
