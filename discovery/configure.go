@@ -10,7 +10,7 @@ import (
 type ConfigureOptions struct {
 	// SingleRail means that the peer is not Multi-Rail, and so has at most one NID per net.
 	SingleRail bool
-	// Lock means that the primary NID is locked.
+	// Lock locks the primary NID: it stays the same whatever the peer reports.
 	Lock bool
 }
 
@@ -125,7 +125,8 @@ func (m *Machine) createConfigured(nid lnet.NID, s State) (*peer, error) {
 	return p, nil
 }
 
-// AddNID adds a NID to a configured peer (discovery 7.7). The error is a *PeerError with
+// AddNID adds a NID to the configured peer with the primary NID (discovery 7.7). o must
+// have the SingleRail with which the peer was configured. The error is a *PeerError with
 // ErrInvalid, ErrNotFound, ErrNotPrimary, ErrPermission, ErrExists or ErrNotUnique.
 func (m *Machine) AddNID(now time.Duration, primary, nid lnet.NID, o ConfigureOptions) error {
 	m.beginEvent(now)
@@ -199,9 +200,9 @@ func (m *Machine) findPrimary(primary lnet.NID) (*peer, error) {
 	return i.peer, nil
 }
 
-// DeleteNID removes a NID from a peer (discovery 7.8). For the primary NID it is the same
-// as Delete. The error is a *PeerError with ErrNotFound, ErrNotPrimary, ErrOtherPeer,
-// ErrBusy or ErrPermission.
+// DeleteNID removes a NID from the peer with the primary NID (discovery 7.8). If nid is
+// the primary NID, DeleteNID does the same as Delete. The error is a *PeerError with
+// ErrNotFound, ErrNotPrimary, ErrOtherPeer, ErrBusy or ErrPermission.
 func (m *Machine) DeleteNID(now time.Duration, primary, nid lnet.NID) error {
 	if nid == primary {
 		return m.Delete(now, primary)

@@ -15,7 +15,7 @@ var (
 	// ErrPermission means that the peer was configured differently, or that its primary NID
 	// is locked (EPERM).
 	ErrPermission = errors.New("the configuration or a locked primary NID does not allow it")
-	// ErrNotFound means that the peer or NID does not exist (ENOENT).
+	// ErrNotFound means that no peer has the NID, or that no route leads through it (ENOENT).
 	ErrNotFound = errors.New("no such peer or NID")
 	// ErrNotPrimary means that the NID is not the primary NID of its peer (ENODEV).
 	ErrNotPrimary = errors.New("not the primary NID")
@@ -27,8 +27,8 @@ var (
 	ErrLocked = errors.New("belongs to a peer with another primary NID, which is locked")
 	// ErrOtherPeer means that the NID belongs to another peer (ECHILD).
 	ErrOtherPeer = errors.New("belongs to another peer")
-	// ErrBusy means that routes lead through the peer, or that the peer has NIDs other than
-	// its primary NID (EBUSY).
+	// ErrBusy means that routes lead through the peer, or that its primary NID cannot be
+	// removed while it has other NIDs (EBUSY).
 	ErrBusy = errors.New("it is used by routes, or is the primary NID of a peer with other NIDs")
 	// ErrNotUnique means that the peer, which is not Multi-Rail, already has another NID on
 	// the net (ENOTUNIQ).

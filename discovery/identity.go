@@ -4,7 +4,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// origin is the origin of a request to add or remove a NID.
+// origin is the source of a request to add or remove a NID.
 type origin uint8
 
 const (

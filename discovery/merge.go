@@ -143,8 +143,8 @@ func (m *Machine) mergeInto(p, x *peer, c *Content) {
 		xw.pingErr = nil
 	}
 	m.set(x, NIDsUpToDate)
-	// Continue as if x had received the data itself: it must agree with other data of x,
-	// and x may have to change its primary NID (decisions 19).
+	// Continue as if the data had come from x itself: it must agree with other data of x, and
+	// the primary NID of x may have to change (decisions 19).
 	m.checkContradiction(x, c)
 	primary, _ := c.Info.Primary()
 	if i := m.nis[primary]; !m.disabled(x) && i != nil && i.peer == x {

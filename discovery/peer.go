@@ -52,7 +52,7 @@ type peer struct {
 type ni struct {
 	nid    lnet.NID
 	peer   *peer
-	routes int // number of routes added with this NID
+	routes int // number of routes that lead through this NID
 }
 
 // work is the part of a peer's state that is needed only while a round, ping or push is in
@@ -138,8 +138,8 @@ func (p *peer) remove(i *ni) {
 	}
 }
 
-// promote moves a NID's net to the front, and the NID to the front of its net (discovery
-// 7.1). It reports whether the order changed.
+// promote changes the order of p.nis: it moves the NID to the front, followed by the
+// others on its net (discovery 7.1). It reports whether the order has changed.
 func (p *peer) promote(nid lnet.NID) bool {
 	if len(p.nis) == 0 || p.nis[0].nid == nid || !p.has(nid) {
 		return false
@@ -157,7 +157,8 @@ func (p *peer) promote(nid lnet.NID) bool {
 	return true
 }
 
-// create creates a peer for an unknown NID.
+// create creates a peer for a NID that belongs to no peer. The NID becomes its primary
+// NID.
 func (m *Machine) create(nid lnet.NID) *peer {
 	m.lastPeer++
 	p := &peer{id: m.lastPeer, primary: nid}

@@ -109,7 +109,7 @@ func (m *Machine) push(p *peer) {
 	m.figures.Pushes++
 	m.figures.PushesSent++
 	a := SendPush{ID: w.push, Peer: p.id, To: w.destination, Source: w.source, Seq: m.local.Seq}
-	if i := m.nis[a.To]; a.To.IsZero() || i != nil && i.peer != p { // another peer has the NID now
+	if i := m.nis[a.To]; a.To.IsZero() || i != nil && i.peer != p { // no reply yet, or another peer has the NID now
 		a.To, a.Source = p.primary, lnet.NID{}
 	}
 	w.source, w.destination = lnet.NID{}, lnet.NID{}
@@ -260,7 +260,7 @@ func (m *Machine) pushFailed(p *peer) {
 	m.endRound(p, err)
 }
 
-// recordPush records whether the last push has reached the peer.
+// recordPush records whether the last push to the peer was acknowledged.
 func (m *Machine) recordPush(p *peer, yes bool) {
 	if p.pushUnacked == yes {
 		p.pushUnacked = !yes

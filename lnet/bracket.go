@@ -29,7 +29,7 @@ var (
 // many results could need any amount of memory.
 const maxExpanded = 256
 
-// alternatives are the texts that can stand at one place of a shorthand.
+// alternatives are the texts for which one part of a shorthand stands.
 type alternatives []string
 
 // groupParser parses the text between two brackets and returns the alternatives that the

@@ -84,7 +84,7 @@ func IsShort(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }
 
 // MagicError reports an unknown magic number.
 type MagicError struct {
-	// The structure that was being read.
+	// What is the structure that was being read.
 	What string
 	// Magic is the first four bytes as a little-endian number.
 	Magic uint32
@@ -96,7 +96,7 @@ func (e *MagicError) Error() string {
 
 // VersionError reports a valid magic followed by an unsupported version.
 type VersionError struct {
-	// The structure that was being read.
+	// What is the structure that was being read.
 	What string
 	// Version is the version that was read, in the sender's byte order.
 	Version uint32

@@ -21,7 +21,8 @@ const (
 // doubles with each failed attempt. A NID that answers becomes a peer NI.
 type absent struct {
 	mu sync.Mutex // guards recent and older
-	// Entries are added to recent. When it is full, it replaces older.
+	// Entries are added to recent. When recent is full, it becomes older, a new recent is
+	// started, and the entries of the previous older are lost.
 	recent, older map[lnet.NID]absence
 }
 
@@ -50,7 +51,7 @@ func (a *absent) note(nid lnet.NID, second int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	x := a.find(nid)
-	if second < x.end { // part of the same attempt
+	if second < x.end { // a failure during the pause belongs to the attempt that started it
 		return
 	}
 	x.pause = min(max(1, 2*x.pause), absentPause)

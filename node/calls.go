@@ -39,7 +39,8 @@ func (n *Node) checkMade() error {
 // isMade reports whether n was created by New. It is for methods that return no error.
 func (n *Node) isMade() bool { return n.checkMade() == nil }
 
-// checkOpen returns nil if n accepts requests.
+// checkOpen returns nil if n accepts requests. Otherwise it returns ErrNotMade or
+// ErrClosed.
 func (n *Node) checkOpen() error {
 	if n != nil && n.phase.Load() == phaseOpen {
 		return nil
@@ -50,7 +51,8 @@ func (n *Node) checkOpen() error {
 	return ErrClosed
 }
 
-// checkMayBlock returns nil if the caller is allowed to block.
+// checkMayBlock returns nil if the caller is allowed to block. Otherwise it returns
+// ErrNotMade, or ErrInHandler if a handler calls it.
 func (n *Node) checkMayBlock() error {
 	if err := n.checkMade(); err != nil {
 		return err

@@ -42,7 +42,8 @@ func (n *Node) Unclaim(c *portals.Claim) {
 	}
 }
 
-// portalUse records the exclusive use of a portal: the number of claims, or inboxOpen.
+// portalUse records which exclusive use a portal has: the number of claims on it, or
+// inboxOpen if it has an inbox.
 type portalUse struct{ claims atomic.Int32 }
 
 const inboxOpen = -1

@@ -26,7 +26,7 @@ type Traffic struct {
 	PutEgress, GetRTT, PutAck Latency
 }
 
-// HealthCounters counts failures of an NI or a peer NI by class.
+// HealthCounters counts the failures of an NI or a peer NI by their status.
 type HealthCounters struct {
 	// Failures of an NI.
 	Interrupts, Dropped, Aborted, NoRoute, Timeouts, Errors uint64

@@ -28,7 +28,7 @@ type discoverer struct {
 	inbox  []event
 	closed bool // no more events are accepted
 
-	// The fields below belong to the goroutine.
+	// Only the discoverer's goroutine uses the fields below.
 	machine  *discovery.Machine
 	peers    map[discovery.PeerID]*peer
 	parked   map[discovery.Key]*message
@@ -367,7 +367,8 @@ func parkError(err error) error {
 	return fmt.Errorf("discovery: %w", err)
 }
 
-// attach makes nid belong to the peer with the given ID.
+// attach records that nid belongs to the peer with the given ID, and creates its peer NI
+// if needed.
 func (d *discoverer) attach(nid lnet.NID, id discovery.PeerID) {
 	q := d.peers[id]
 	if q == nil {

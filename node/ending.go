@@ -36,7 +36,8 @@ import (
 //	                     v                              v           v
 //	                 endSend --------------------> end (event) --> free
 
-// Sent implements lnd.Sender.
+// Sent implements lnd.Sender. The driver calls it when an attempt to send m has ended,
+// with err if it failed.
 func (m *message) Sent(_ *lnd.Tx, err error) {
 	var ready messageQueue
 	m.releaseCredits(&ready)
@@ -107,7 +108,8 @@ func (m *message) endSend(err error) {
 	m.end(err)
 }
 
-// endResponse ends an ACK or REPLY that arrived for a request of this node.
+// endResponse ends m, an ACK or REPLY that has arrived completely for a request of this
+// node. It measures the latency if the response was tracked.
 func (m *message) endResponse() {
 	if m.op.Issued != 0 {
 		kind := latencyPutAck

@@ -35,7 +35,7 @@ var (
 	// ErrTaken means that the match bits are claimed by another caller, or that existing
 	// entries accept them (EADDRINUSE).
 	ErrTaken = portals.ErrTaken
-	// ErrUnreachable means that no NI leads to the target (EHOSTUNREACH).
+	// ErrUnreachable means that neither an NI nor a route leads to the target (EHOSTUNREACH).
 	ErrUnreachable = selection.ErrUnreachable
 	// ErrTimedOut means that a deadline passed, or that the MD was unlinked while the
 	// operation was under way (ETIMEDOUT).
@@ -49,8 +49,8 @@ var (
 	ErrRestarted = lnd.ErrRestarted
 	// ErrFailNID means that a call of FailNID makes this message fail, for a test (EIO).
 	ErrFailNID = errors.New("sends to this target fail because of a test setting")
-	// ErrShortReply means that the answer to a ping was shorter than the size of the ping
-	// info and the buffer allow (lnet-wire 7.6).
+	// ErrShortReply means that the answer to a ping was incomplete although the buffer had
+	// room for more (lnet-wire 7.6).
 	ErrShortReply = errors.New("short reply")
 )
 

@@ -49,7 +49,8 @@ func (x *exchanges) begin(n *Node, e *exchange) {
 	n.wakeMonitor()
 }
 
-// cancel ends an exchange whose result is no longer needed.
+// cancel ends the exchange with this ID, whose result is no longer needed, and unlinks its
+// MD.
 func (x *exchanges) cancel(n *Node, id discovery.RequestID) {
 	x.mu.Lock()
 	e := x.byID[id]
@@ -61,7 +62,7 @@ func (x *exchanges) cancel(n *Node, id discovery.RequestID) {
 	}
 	x.mu.Unlock()
 	if md != (lnet.Handle{}) {
-		_ = n.table.Unlink(md) // not found: it has ended
+		_ = n.table.Unlink(md) // not found: the MD has ended already
 	}
 }
 
@@ -155,7 +156,7 @@ func (e *exchange) HandleEvent(v *portals.Event) {
 			e.err = v.Err
 		}
 		if !v.Unlinked {
-			_ = n.table.Unlink(v.MD) // not found: it has ended
+			_ = n.table.Unlink(v.MD) // not found: the MD has ended already
 		}
 	case v.Type == portals.EventAck || v.Type == portals.EventReply:
 		e.answered = true
@@ -199,7 +200,8 @@ func (n *Node) readInfo(b []byte, cut bool, from lnet.NID) discovery.Content {
 	return c
 }
 
-// reportResult reports the result to the machine unless the exchange was canceled.
+// reportResult makes the discoverer call f, which reports the result of e to the machine.
+// It does nothing if e was canceled.
 func (e *exchange) reportResult(f func(m *discovery.Machine, now time.Duration)) {
 	d := &e.node.discoverer
 	if d.exchanges.end(e) {

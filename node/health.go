@@ -209,8 +209,8 @@ func (n *Node) lowerPeerHealth(p *peerNI, d int) {
 	}
 }
 
-// SetNIHealth sets the health of an NI. A value outside of 0 to MaxHealth means
-// MaxHealth. It returns ErrNotFound if there is no such NI.
+// SetNIHealth sets the health of an NI. A value outside of 0 to MaxHealth means MaxHealth.
+// It returns ErrNotFound if no NI has nid.
 func (a *Admin) SetNIHealth(nid lnet.NID, value int) error {
 	n := a.n
 	if err := n.checkMade(); err != nil {

@@ -67,12 +67,12 @@ func (n *Node) endLost() {
 	for _, e := range n.discoverer.exchanges.sent() {
 		if strands(e.handle) {
 			e.lost.Store(true)
-			_ = n.table.Unlink(e.handle) // not found: it has ended
+			_ = n.table.Unlink(e.handle) // not found: the MD has ended already
 		}
 	}
 	for _, p := range n.recovery.pinged() {
 		if strands(p.ping) {
-			_ = n.table.Unlink(p.ping) // as above
+			_ = n.table.Unlink(p.ping) // not found: the MD has ended already
 		}
 	}
 }

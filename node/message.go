@@ -18,7 +18,7 @@ type message struct {
 	node *Node
 	next *message // used by messageQueue
 
-	ni      *ni     // the NI on which the message travels
+	ni      *ni     // the NI through which the message arrived or leaves
 	peer    *peerNI // next hop, or the neighbour that sent it; nil on 0@lo
 	bound   bool    // op is an operation on an MD
 	counted bool    // in stats.committed

@@ -14,7 +14,8 @@ import (
 	"github.com/lnetd/lnetd/selection"
 )
 
-// ni is one of the node's interfaces. It implements lnd.Upper for its driver.
+// ni is one of the node's NIs. It implements lnd.Upper, the interface that its driver
+// calls.
 type ni struct {
 	selection.NI
 	node     *Node
@@ -44,8 +45,8 @@ type ni struct {
 	closed    chan struct{} // closed when the driver has closed the interface and closeErr is set
 	closeErr  error
 
-	// Upcalls may arrive before Driver.Open has returned the interface. Messages that arrive
-	// then are kept here until the interface is known.
+	// The driver may call ni before Driver.Open has returned the interface. Messages that
+	// arrive then are kept in early until the interface is known and open is set.
 	open    atomic.Bool
 	earlyMu sync.Mutex // guards early and lost, and the change of open
 	early   []*lnd.Rx
@@ -114,7 +115,8 @@ func (i *ni) setOpen() {
 			continue
 		}
 		if err := i.receive(rx); err != nil {
-			// The upcall has returned, so the connection must be closed here.
+			// The driver's call of Arrived has returned without an error, so the driver will not
+			// close the connection itself.
 			i.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "protocol error; the connections with the peer are closed", Of: boundedlog.AboutPeer(rx.From.NID)},
 				slog.Any("ni", i.NID), slog.Any("err", err))
 			from := rx.From.NID

@@ -282,8 +282,8 @@ func (a *Admin) ArrangeNIs(ctx context.Context, nids []lnet.NID) error {
 	return nil
 }
 
-// close makes the driver close the interface in a goroutine, once. Node.Close waits for
-// that goroutine.
+// close starts a goroutine in which the driver closes the interface. Only the first call
+// has an effect. Node.Close waits for that goroutine.
 func (i *ni) close() {
 	i.closeOnce.Do(func() {
 		go func() {
@@ -336,8 +336,8 @@ func (n *Node) NID() lnet.NID {
 	return n.lo.NID
 }
 
-// NIs lists the NIs: first 0@lo, then the others by net, in the order in which the nets
-// were added.
+// NIs lists the NIs: first 0@lo, then the others, grouped by net. Nets, and the NIs of
+// each net, are in the order in which they were added, unless ArrangeNIs has changed it.
 func (n *Node) NIs() []NIInfo {
 	if !n.isMade() {
 		return nil

@@ -76,7 +76,8 @@ type Node struct {
 	flights    flights
 	waiters    sync.Pool // of *waiter
 
-	// Work for the monitor, and in steps for the goroutine that runs it.
+	// Work for the monitor. Only steps is processed by the goroutine that adds to it, if no
+	// other one does.
 	wake              chan struct{} // has one token while there is work
 	resends           resendQueue
 	strays            resendQueue // messages in the router that wait for a credit of a removed peer NI
@@ -269,7 +270,7 @@ func (n *Node) Close(ctx context.Context) error {
 }
 
 // awaitEnds waits until the drivers of nis are closed and the node's goroutines have
-// ended.
+// ended. It returns the errors of the drivers, or ctx's error if ctx is done first.
 func (n *Node) awaitEnds(ctx context.Context, nis []*ni) error {
 	var errs []error
 	for _, i := range nis {

@@ -70,8 +70,8 @@ func (n *Node) SetLazy(portal uint32) error {
 	return n.table.SetLazy(portal)
 }
 
-// ClearLazy reverts SetLazy and drops the PUTs that wait on the portal. It returns the
-// same errors as SetLazy.
+// ClearLazy makes the portal drop PUTs that no entry accepts, including those that are
+// waiting; see SetLazy. It returns the same errors as SetLazy.
 func (n *Node) ClearLazy(portal uint32) error {
 	if err := n.noInbox(portal); err != nil {
 		return fmt.Errorf("portal %d: %w", portal, err)
@@ -79,7 +79,8 @@ func (n *Node) ClearLazy(portal uint32) error {
 	return n.clearLazy(portal)
 }
 
-// noInbox returns nil if the portal has no inbox.
+// noInbox returns nil if the portal has no inbox. Otherwise it returns ErrExists, or
+// ErrNotMade.
 func (n *Node) noInbox(portal uint32) error {
 	if err := n.checkMade(); err != nil {
 		return err

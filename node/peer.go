@@ -17,7 +17,7 @@ import (
 type peer struct {
 	view atomic.Pointer[discovery.View] // nil until the first view is published
 
-	// The fields below belong to the discoverer.
+	// Only the discoverer's goroutine uses the fields below.
 	selection *selection.Peer
 	removed   bool // it is a gateway that does not answer
 	// rejectedNIDs is set if the peer reported NIDs that were rejected because the limit on
@@ -84,7 +84,7 @@ func newPeerNI(nid lnet.NID) *peerNI {
 	return p
 }
 
-// peerNIOf returns the peerNI of a selection.PeerNI; nil for nil.
+// peerNIOf returns the peerNI that contains p. If p is nil, it returns nil.
 func peerNIOf(p *selection.PeerNI) *peerNI {
 	if p == nil {
 		return nil
@@ -124,13 +124,13 @@ func (p *peerNI) view() *discovery.View {
 	return nil
 }
 
-// isOnlyNID reports whether the peer has no other NID.
+// isOnlyNID reports whether the peer to which p belongs has no other NID.
 func (p *peerNI) isOnlyNID() bool {
 	v := p.view()
 	return v == nil || len(v.NIDs) <= 1
 }
 
-// gateway reports whether routes lead through the peer.
+// gateway reports whether routes lead through the peer to which p belongs.
 func (p *peerNI) gateway() bool {
 	v := p.view()
 	return v != nil && v.Gateway
@@ -414,8 +414,8 @@ func (n *Node) Peer(nid lnet.NID) (PeerInfo, bool) {
 	return n.peerInfo(v, nil)
 }
 
-// peerInfo describes a peer and appends its NIs to nis. It returns false if the peer was
-// removed meanwhile.
+// peerInfo describes the peer with the view v and appends its NIs to nis. It returns false
+// if the peer has been removed.
 func (n *Node) peerInfo(v *discovery.View, nis []PeerNIInfo) (PeerInfo, bool) {
 	info := PeerInfo{
 		NIs: nis,

@@ -32,7 +32,8 @@ func (m *peerMap) shard(nid lnet.NID) (*peerShard, uint64) {
 	return &m.shards[h%peerShards], h / peerShards
 }
 
-// search looks nid up in the current buckets.
+// search returns the peer NI with this NID in the current buckets, or nil. hash is the
+// hash of nid.
 func (s *peerShard) search(nid lnet.NID, hash uint64) *peerNI {
 	buckets := s.buckets.Load()
 	if buckets == nil {

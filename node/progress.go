@@ -7,7 +7,7 @@ import "sync/atomic"
 type Progress struct {
 	// Loop is "monitor" or "discoverer".
 	Loop string
-	// Step changes whenever the loop makes progress.
+	// Step changes whenever the loop completes a piece of work.
 	Step uint64
 	// Waits reports whether the loop is waiting for work.
 	Waits bool

@@ -54,7 +54,8 @@ func NewEventQueue(wanted EventSet) *EventQueue {
 	return &EventQueue{unwanted: ^wanted}
 }
 
-// HandleEvent implements portals.Handler.
+// HandleEvent implements portals.Handler. It adds the event to the queue if the queue
+// accepts it, and wakes a goroutine that waits in Next.
 func (q *EventQueue) HandleEvent(e *portals.Event) {
 	if q.unwanted&(1<<e.Type) != 0 && e.Err == nil && !e.Unlinked {
 		return

@@ -139,7 +139,8 @@ func (n *Node) isRecovered(p *recoveringNI) bool {
 	return p.peer.gone.Load() || n.agedOut(p.peer)
 }
 
-// removeRecovering removes p from the queue.
+// removeRecovering removes p, which needs no more pings, from the queue and unlinks the MD
+// of its last ping. If p has lost health since, it is added again.
 func (n *Node) removeRecovering(p *recoveringNI) {
 	r := &n.recovery
 	r.mu.Lock()
@@ -148,7 +149,7 @@ func (n *Node) removeRecovering(p *recoveringNI) {
 	p.health.nextPing.Store(0)
 	p.health.recovering.Store(false)
 	if p.health.pending.Load() {
-		_ = n.table.Unlink(p.ping) // not found: it has ended
+		_ = n.table.Unlink(p.ping) // not found: the MD has ended already
 	}
 	if !n.isRecovered(p) { // it has lost health since the caller's check
 		if p.ni != nil {
@@ -195,7 +196,7 @@ func (n *Node) pingRecovering(p *recoveringNI) {
 func (p *recoveringNI) HandleEvent(e *portals.Event) {
 	switch {
 	case e.Err != nil && !e.Unlinked:
-		_ = p.node.table.Unlink(e.MD) // not found: it has ended
+		_ = p.node.table.Unlink(e.MD) // not found: the MD has ended already
 	case e.Err == nil && e.Type == portals.EventReply && p.ni != nil:
 		p.ni.raiseHealth(p.node.parameters.Load().HealthSensitivity)
 	case e.Err == nil && e.Type == portals.EventReply && e.Sender == p.peer.NID:

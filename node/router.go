@@ -73,7 +73,8 @@ func (r *router) init(b Buffers) {
 	}
 }
 
-// forwards reports whether the node forwards messages.
+// forwards reports whether the node forwards messages, which it does in all states except
+// RoutingDisabled.
 func (r *router) forwards() bool { return RoutingState(r.state.Load()) != RoutingDisabled }
 
 // announced reports whether the node announces itself as a router.
@@ -316,7 +317,7 @@ func (n *Node) stopForwarding() {
 // forwardingEnded. r.mu must be held.
 func (r *router) end() {
 	r.state.Store(uint32(RoutingDisabled))
-	r.resize([poolKinds]int{}) // no message continues when the size becomes 0
+	r.resize([poolKinds]int{}) // the result is empty, because a size of 0 gives no message a credit
 }
 
 // forwardingEnded drops the messages that wait to be forwarded, after router.end.

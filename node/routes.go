@@ -147,7 +147,7 @@ func (w *NewRoute) check(t *topology) error {
 // does not know the gateway yet.
 func gatewayOf(r *selection.Route) *peer { return peerNIOf(r.Gateway).peer.Load() }
 
-// route replaces the route table.
+// route publishes a topology with the given route table.
 func (d *discoverer) route(table *selection.Routing) {
 	n := d.node
 	n.infoMu.Lock()
@@ -222,7 +222,8 @@ func (d *discoverer) dropRoutes(match func(*selection.Route) bool) {
 	d.act()
 }
 
-// Routes lists the routes, grouped by net.
+// Routes lists the routes, grouped by net, in the order in which paths are chosen from
+// them.
 func (a *Admin) Routes() []RouteInfo {
 	if !a.n.isMade() {
 		return nil

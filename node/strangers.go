@@ -108,11 +108,12 @@ func (n *Node) tooManyPeers() bool {
 	return n.strangersOver() >= n.parameters.Load().PeerNIsMax/8
 }
 
-// full reports whether discovery must reject the additional NIDs that a peer reports. At
-// the limit, they are rejected, because for them peers would be evicted that were used
-// within the last hour. If this node has used the peer recently and the peer has few NIDs,
-// they are accepted nevertheless, and peers that only connected are evicted. A peer whose
-// NIDs were rejected is asked again when there is room.
+// full reports whether discovery must reject additional NIDs that a peer reports. As long
+// as the limit is not reached, it returns false. Beyond it, additional NIDs are normally
+// rejected, so that no peers are evicted because of them. But if this node has used the
+// peer recently and the peer has few NIDs, its NIDs are accepted, and peers that only
+// connected are evicted. A peer whose NIDs were rejected is asked for them again when
+// there is room.
 func (d *discoverer) full(primary lnet.NID) bool {
 	n := d.node
 	if n.strangersOver() < 0 || n.recentlyUsed(primary) && !n.tooManyPeers() {

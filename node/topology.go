@@ -14,8 +14,8 @@ import (
 // immutable; to change something, a new topology replaces it, while Node.infoMu is held.
 type topology struct {
 	lo *ni
-	// nis are the NIs without 0@lo. They are grouped by net, and both nets and the NIs of a
-	// net are in the order in which they were added.
+	// nis are the NIs without 0@lo, grouped by net. Nets, and the NIs of each net, are in the
+	// order in which they were added, unless ArrangeNIs has changed it.
 	nis []*ni
 	// view is what package selection needs: the NIs, routes and parameters.
 	view selection.View

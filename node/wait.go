@@ -76,7 +76,7 @@ type waiter struct {
 	answer   portals.EventType
 	room     int           // size of the caller's memory
 	length   int           // length in the answer; -1 before it arrives
-	err      error         // error of the last event with one
+	err      error         // error of the last event that reported one
 	ended    chan struct{} // has a token when the memory is free
 	wait     lnd.Wait      // pollers stop when the token is in ended or about to be
 	pollPath pollPath
@@ -85,14 +85,15 @@ type waiter struct {
 	memoryFree chan struct{} // set by leave; closed when the memory is free
 }
 
-// HandleEvent implements portals.Handler.
+// HandleEvent implements portals.Handler. It records the result, and ends the wait with
+// the last event of the MD.
 func (w *waiter) HandleEvent(e *portals.Event) {
 	switch {
 	case e.Err != nil:
 		w.err = e.Err
 		_ = w.node.table.Unlink(e.MD) // not found: this is the last event, or the last event follows
 	case e.Type == w.answer:
-		w.length = min(max(e.Length, 0), w.room) // a peer may send any number
+		w.length = min(max(e.Length, 0), w.room) // the number comes from the peer and may be invalid
 	}
 	if e.Unlinked {
 		w.end()
@@ -174,7 +175,7 @@ func (n *Node) wait(
 		err = ErrClosed
 	}
 	select {
-	case <-w.ended: // ended at the same moment
+	case <-w.ended: // the wait ended after the first select
 		return w.outcome()
 	default:
 	}

@@ -28,7 +28,7 @@ type Step struct {
 	// Candidates are the objects that could have been chosen, best first. The first one was
 	// chosen.
 	Candidates []Candidate
-	// Excluded are the objects that could not be chosen.
+	// Excluded are the objects that could not be chosen, with the reasons.
 	Excluded []Exclusion
 }
 

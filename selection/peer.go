@@ -30,7 +30,8 @@ type PeerNI struct {
 	troubles atomic.Uint64
 	priority priority
 	turn     atomic.Uint64
-	// sources and routers are the preferences set by policies.
+	// sources are the local NIDs, and routers the gateways, that policies prefer for messages
+	// to this peer NI; nil if no policy does.
 	sources atomic.Pointer[preferences]
 	routers atomic.Pointer[preferences]
 	// first is the NID of the local NI that first exchanged a message with this peer NI. It
@@ -119,7 +120,7 @@ type Identity struct {
 	NoDiscovery bool
 	// RoutingEnabled reports whether the peer's ping info identifies it as a router.
 	RoutingEnabled bool
-	// Removed reports that a gateway did not answer the router checker.
+	// Removed reports whether the peer is a gateway that does not answer the router checker.
 	Removed bool
 }
 

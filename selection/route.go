@@ -39,7 +39,8 @@ func (r *Route) Turn() uint64 { return r.turn.Load() }
 // HopCount returns the number of hops, or 1 if it is unknown.
 func (r *Route) HopCount() uint32 { return max(r.Hops, 1) }
 
-// Alive reports whether the route is usable in v (lnet-core 8.2).
+// Alive reports whether messages may use the route, with the settings in v (lnet-core
+// 8.2).
 func (r *Route) Alive(v *View) bool { return r.unusableReason(v) == "" }
 
 // unusableReason returns the reason why the route is not usable in v, or "" if it is

@@ -91,7 +91,7 @@ func (s *handleShard) grow() {
 	}
 }
 
-// remove removes d if it is present.
+// remove removes d from the table, if it is there.
 func (t *handleTable) remove(d *md) {
 	s := t.shard(d.handle.Object)
 	s.mu.Lock()
@@ -157,7 +157,8 @@ func (s *handleShard) appendExpired(dst []Overdue, until int64) []Overdue {
 	}
 }
 
-// find returns the MD for h, or nil. See handleTable.find.
+// find returns the MD with the handle h, or nil. The caller must check the result as
+// described at handleTable.find.
 func (t *Table) find(h lnet.Handle) *md {
 	if h.Interface != t.cookie {
 		return nil

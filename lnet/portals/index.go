@@ -92,7 +92,7 @@ func (x *index) remove(d *md) {
 	}
 }
 
-// clear removes all entries.
+// clear removes all entries from the index.
 func (x *index) clear() {
 	for _, g := range []*group{&x.ignoring, &x.exact} {
 		for s := g.shapes; s != nil; s = s.next {

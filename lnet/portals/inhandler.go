@@ -8,7 +8,7 @@ import (
 // drainPC is the address of the machine code of Table.drain, in which all handlers run.
 var drainPC = reflect.ValueOf((*Table).drain).Pointer()
 
-// drainSize is an upper bound for the size of that code, in bytes.
+// drainSize is an upper bound for the size of the machine code of Table.drain, in bytes.
 const drainSize = 1 << 16
 
 // InHandler reports whether the calling goroutine is running a handler of any table. Calls

@@ -211,7 +211,7 @@ func (t *Table) apply(p *portal, d *md, o *Operation) Verdict {
 func (d *md) describe(e *Event) {
 	e.MD = d.handle
 	if e.Bytes = d.segment[0].Bytes; e.Bytes != nil {
-		e.Memory = memory.Vector{} // d's own segment will be reused for other MDs
+		e.Memory = memory.Vector{} // d.segment will be reused for other MDs
 	} else {
 		e.Memory = d.mem
 	}
@@ -228,7 +228,7 @@ func (t *Table) newMD(c *MD) (*md, error) {
 		return nil, fmt.Errorf("memory: %w: %w", err, ErrInvalid)
 	}
 	d := t.mds.Get().(*md)
-	d.mu.Lock() // a goroutine may still hold d from its former use
+	d.mu.Lock() // a goroutine that found the former MD in this record may still use the lock
 	defer d.mu.Unlock()
 	d.handle = t.nextHandle()
 	d.mem = c.Memory

@@ -15,7 +15,7 @@ type NIDFilter struct {
 	nid lnet.NID
 }
 
-// everyAddress represents all addresses of a net.
+// everyAddress is the address that stands for all addresses of a net in a filter.
 const everyAddress = 0xffffffff
 
 const (

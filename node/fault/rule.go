@@ -44,7 +44,7 @@ type Rule struct {
 	// Portals is a set of portals; bit n stands for portal n. If it is not 0, the rule
 	// matches only PUTs and GETs to these portals. Zero means all messages.
 	Portals uint64
-	// Messages is the set of message types. Zero means all types.
+	// Messages is the set of message types. An empty set means all types.
 	Messages MessageMask
 
 	// Rate makes the rule hit one of every Rate matching messages, chosen at random. If Rate
