@@ -11,7 +11,7 @@ import (
 
 // Documents of "export --backup": the configuration of the node (lnetctl 8.2).
 
-// derivedTunables are LND tunables that are derived from others.
+// derivedTunables holds the LND tunables whose values follow from other parameters. A backup omits them.
 var derivedTunables = map[string]bool{"timeout": true}
 
 func backupNets(nets []api.Net) mapping {
@@ -86,8 +86,8 @@ func backupPeers(peers []api.Peer) mapping {
 	return section("peer", list)
 }
 
-// backupRouting returns the state of forwarding if it is or was enabled, and the numbers of buffers
-// if they were set or are in use.
+// backupRouting returns the sections "routing" and "buffers" of a backup. "routing" is omitted if the node
+// has not been a router since it started, and "buffers" if r contains no router buffers.
 func backupRouting(r api.Routing) (m mapping) {
 	if r.Ever {
 		m = append(m, entry{"routing", mapping{{"enable", number(int(r.State))}}})
@@ -119,15 +119,15 @@ func globalsDocument(g api.Globals) mapping {
 	return mapping{{"global", values}}
 }
 
-// backupGlobals is globalsDocument with the values that kernels accept. Others are in the section
-// "lnetd".
+// backupGlobals returns the section "global" of a backup, with values that kernels accept. The discovery mode
+// "verify", which kernels do not have, is therefore 1 here; the section "lnetd" has the exact mode.
 func backupGlobals(g api.Globals) mapping {
 	g.Verify = false
 	return globalsDocument(g)
 }
 
-// lnetdDocument returns the section "lnetd": selection rules (decision 22), and the other settings
-// by key.
+// lnetdDocument returns the section "lnetd" of a backup. It has the selection rules (decision 22) and the
+// settings in rest, by key. It is nil if there are neither.
 func lnetdDocument(rules []api.SelectionRule, rest map[string]any) mapping {
 	var m mapping
 	if len(rules) > 0 {
@@ -147,7 +147,7 @@ func sortedMapping(values map[string]any) (m mapping) {
 	return m
 }
 
-// valueDocument converts a value decoded from JSON.
+// valueDocument converts a value that was decoded from JSON to the form of documents.
 func valueDocument(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

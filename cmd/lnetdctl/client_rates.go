@@ -8,13 +8,13 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// shortestInterval and longestInterval are the limits of "clients --interval".
+// shortestInterval and longestInterval are the limits of the option --interval of "clients".
 const (
 	shortestInterval = time.Second / 10
 	longestInterval  = time.Hour
 )
 
-// rate is the number of completions and of bytes transferred per second.
+// rate holds the numbers of completed operations and of transferred bytes per second.
 type rate struct {
 	Completed float64 `json:"completed_per_second"`
 	Bytes     float64 `json:"bytes_per_second"`
@@ -33,14 +33,14 @@ type clientRates struct {
 	Clients []clientRate `json:"clients"`
 }
 
-// clientRate is the sum of the rates of a client's transfer machines.
+// clientRate holds the rates of a client, which are the sums of those of its transfer machines.
 type clientRate struct {
 	ID uint64 `json:"id"`
 	rate
 	TMs []tmRate `json:"tms"`
 }
 
-// tmRate is the sum of the rates of a transfer machine's queues.
+// tmRate holds the rates of a transfer machine, which are the sums of those of its queues.
 type tmRate struct {
 	rate
 	Waits  float64     `json:"waits_per_second"`
@@ -52,8 +52,9 @@ type queueRate struct {
 	rate
 }
 
-// watchClients reads the clients. Unless interval is 0, it reads them again after interval and also
-// returns rates.
+// watchClients reads the clients from lnetd. If interval is not 0, it reads them a second time after the
+// interval, and returns the second result and the rates between the two. If it returns an error, it has
+// printed it.
 func (p *program) watchClients(ctx context.Context, interval time.Duration) (now api.Clients, rates *clientRates, err error) {
 	c := p.client()
 	defer c.Close()
@@ -73,7 +74,8 @@ func (p *program) watchClients(ctx context.Context, interval time.Duration) (now
 	return now, rates, nil
 }
 
-// ratesOf returns the rates between two samples. Objects missing in old started at zero.
+// ratesOf returns the rates between two samples, which were taken the duration took apart. The counters of
+// objects that old does not contain count from zero.
 func ratesOf(old, now *api.Clients, took time.Duration) *clientRates {
 	seconds := took.Seconds()
 	before := make(map[string]*api.ClientTM)
@@ -103,8 +105,9 @@ func keyOf(c *api.ClientInfo, t *api.ClientTM) string {
 		strconv.FormatUint(uint64(t.Portal), 10) + " " + strconv.FormatUint(uint64(t.ID), 10)
 }
 
-// tmRateOf returns the rates of a transfer machine. old is nil if it did not exist. Counters that
-// have decreased mean that a new one has the same address.
+// tmRateOf returns the rates of a transfer machine between two samples. If old is nil, it did not exist at the
+// first sample. If counters have decreased, now is a new transfer machine with the same address; in both cases
+// the counters count from zero.
 func tmRateOf(old, now *api.ClientTM, seconds float64) tmRate {
 	if old == nil || old.Submissions > now.Submissions || old.Completions > now.Completions || old.Waits > now.Waits ||
 		len(old.Queues) != len(now.Queues) {

@@ -12,10 +12,10 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// waitUsage is the help of --wait.
+// waitUsage is the help text of the option --wait.
 const waitUsage = "let NIs wait for interfaces that cannot be used yet"
 
-// ownErrors is the error form of commands that lnetctl does not have.
+// ownErrors is the form of the errors of commands that lnetctl does not have.
 var ownErrors = errorForm{kind: ownText, exit: exitInvalid, explained: true}
 
 const planExits = `0    success
@@ -68,7 +68,7 @@ lnetdctl apply --wait site.yaml`,
 	return c
 }
 
-// planOptions are the options of plan and diff.
+// planOptions holds the options of the commands "plan" and "diff".
 type planOptions struct {
 	documentOptions
 	add, del bool
@@ -80,7 +80,8 @@ func (o *planOptions) flags(c *cobra.Command) {
 	o.documentOptions.flags(c.Flags())
 }
 
-// plan returns the changes that a file would make.
+// plan returns the changes that a file would make to the configuration. If it returns an error, it has printed
+// it.
 func (p *program) plan(ctx context.Context, o planOptions, operands []string) (api.ConfigurationChanged, error) {
 	r := api.ConfigurationChange{Mode: api.ModeReplace, Dry: true, Wait: true}
 	switch {
@@ -154,7 +155,7 @@ discovery has found are left out.`,
 	return c
 }
 
-// exitDifferent means that there are differences, as for diff(1).
+// exitDifferent is the exit status of "diff" if there are differences, as that of diff(1).
 const exitDifferent = 1
 
 func (p *program) diff(ctx context.Context, o planOptions, operands []string) error {

@@ -80,7 +80,8 @@ had. ID is the number that "clients" prints.`,
 	}))
 }
 
-// clientsText returns the output of "clients". rates may be nil.
+// clientsText returns the output of "clients". It has rates unless rates is nil, and the transfer machines if
+// verbose is set.
 func clientsText(all *api.Clients, rates *clientRates, verbose bool) string {
 	if all.Socket == "" {
 		return "no transfer machines are hosted: \"transport\" is switched off in the configuration\n"
@@ -121,7 +122,8 @@ func clientsText(all *api.Clients, rates *clientRates, verbose bool) string {
 	return b.String()
 }
 
-// clientTMText appends a transfer machine with its queues, and their rates unless r is nil.
+// clientTMText writes a description of the transfer machine t of the client c and of its queues to b. It has
+// rates unless r is nil.
 func clientTMText(b *strings.Builder, c *api.ClientInfo, t *api.ClientTM, r *tmRate) {
 	fmt.Fprintf(b, "\nclient %d, TM %s:%d:%d:%d\n", c.ID, t.NID, t.PID, t.Portal, t.ID)
 	fmt.Fprintf(b, "  completions: %d, room for %d, %d wait, %d are reserved\n", t.Completions, t.Entries, t.Waiting, t.Reserved)

@@ -54,7 +54,8 @@ is printed.`,
 	return c
 }
 
-// recoveryDocument returns the document of "debug recovery" (lnetctl 5.7).
+// recoveryDocument returns the document of "debug recovery" (lnetctl 5.7). It has the NIDs of local NIs, of
+// peer NIs, or of both, as the arguments select.
 func recoveryDocument(r *api.Recovery, local, peers bool) mapping {
 	var m mapping
 	for _, queue := range []struct {

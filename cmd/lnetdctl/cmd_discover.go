@@ -44,7 +44,7 @@ func (p *program) discover(ctx context.Context, force bool, operands []string) e
 	return p.discoverTargets(ctx, discoverErrors, force, operands)
 }
 
-// discoverTargets discovers peers and prints the results.
+// discoverTargets makes lnetd discover the peers that targets name, and prints the results.
 func (p *program) discoverTargets(ctx context.Context, form errorForm, force bool, targets []string) error {
 	nids, err := p.expandTargets(ctx, targets, api.PingTargetsMax)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// explainOptions are the options of explain.
+// explainOptions holds the options of the command "explain".
 type explainOptions struct {
 	source, portal string
 	figures        bool
@@ -116,14 +116,16 @@ func pathText(p *api.Path) string {
 	}
 }
 
-// Marks of the chosen candidate, other candidates, and excluded ones.
+// Marks before the names of candidates: of the chosen one, of others that could have been chosen, and of
+// excluded ones.
 const (
 	chosenMark   = ">"
 	otherMark    = " "
 	excludedMark = "x"
 )
 
-// stepTable returns a step as a table: mark, name, figures if requested, and the reason.
+// stepTable returns a step of an explanation as a table. The columns are the mark, the name, the value of each
+// criterion if figures is set, and the reason for the rank.
 func stepTable(s *api.ExplainedStep, figures bool) table {
 	var columns []string
 	if figures {
@@ -154,7 +156,7 @@ func stepTable(s *api.ExplainedStep, figures bool) table {
 	return t
 }
 
-// header returns the column headings in two lines: the last word of a name is in the second line.
+// header returns two lines with the headings of columns. The second line has the last word of each heading.
 func header(columns []string) table {
 	upper, lower := []string{"", ""}, []string{"", ""}
 	for _, name := range columns {
@@ -165,12 +167,13 @@ func header(columns []string) table {
 	return table{append(upper, ""), append(lower, "why")}
 }
 
-// criteria returns the criteria of all candidates, in order.
+// criteria returns the names of all criteria that apply to at least one of the candidates, the most important
+// one first.
 func criteria(candidates []api.RankedCandidate) []string {
 	var all []string
 	seen := map[string]bool{}
 	for i := range candidates {
-		at := 0 // after the criterion that precedes it in this candidate
+		at := 0 // where to insert a new criterion: after the one before it in this candidate
 		for _, f := range candidates[i].Figures {
 			if !seen[f.Criterion] {
 				seen[f.Criterion] = true
@@ -195,7 +198,7 @@ func figureText(c *api.RankedCandidate, criterion string) string {
 	return "-"
 }
 
-// why returns the reason for a candidate's rank.
+// why returns a text with the reason why candidate k has its rank among the candidates.
 func why(candidates []api.RankedCandidate, k int) string {
 	if len(candidates) == 1 {
 		return "the only one"

@@ -46,7 +46,7 @@ lnetdctl export --json`,
 	return c
 }
 
-// toFile redirects the output of do to the file that the optional operand names.
+// toFile calls do. If there is an operand, it names a file, and the output of do goes to that file.
 func (p *program) toFile(operands []string, do func() error) error {
 	if len(operands) > 1 {
 		return fmt.Errorf("unexpected operand '%s'", operands[1])
@@ -75,7 +75,7 @@ func (p *program) toFile(operands []string, do func() error) error {
 	return err
 }
 
-// badFile reports an error of opening, reading or writing a file (lnetctl 7).
+// badFile prints an error of opening, reading or writing a file (lnetctl 7), and returns the exit status.
 func (p *program) badFile(name string, err error, exit status) error {
 	remedy := api.FullDisk("'"+name+"'", err)
 	if remedy != "" {
@@ -97,11 +97,11 @@ func (p *program) badFile(name string, err error, exit status) error {
 		fmt.Sprintf("cannot %s '%s': %s", cannot, name, api.Strerror(api.Errno(err))), remedy)
 }
 
-// exportErrors returns the error form of a part of an export.
+// exportErrors returns the form of the errors about a part of an export.
 func exportErrors(part string) errorForm { return errorForm{op: "show", entity: part} }
 
-// exportAll prints all parts in the form of their own commands (lnetctl 8.1). Parts that cannot be
-// read are left out and reported on stderr.
+// exportAll prints all parts of an export, each as the command for that part prints it (lnetctl 8.1). If a part
+// cannot be read, exportAll prints an error on stderr and continues with the others.
 func (p *program) exportAll(ctx context.Context) error {
 	if p.json {
 		return p.exportAllJSON(ctx)
@@ -126,14 +126,14 @@ func (p *program) exportAll(ctx context.Context) error {
 	return e.err
 }
 
-// allNets returns the nets with waiting NIs in their places, shown as down, so that an import
-// creates them again.
+// allNets returns the nets including NIs that wait for their interfaces. These are in their places in the order
+// of NIs, as NIs that are down, so that an import creates them too.
 func allNets(ctx context.Context, c *client.Client) ([]api.Net, error) {
 	all, err := c.NetsAndWaiting(ctx, "")
 	if len(all.Waiting) == 0 {
 		return all.Nets, err
 	}
-	var lo, list []api.Net // each with one NI
+	var lo, list []api.Net // 0@lo and the other NIs, each as a net with one NI
 	for _, n := range all.Nets {
 		for _, ni := range n.NIs {
 			if one := (api.Net{Net: n.Net, NIs: []api.NI{ni}}); ni.NID.IsLoopback() {
@@ -158,7 +158,8 @@ func allNets(ctx context.Context, c *client.Client) ([]api.Net, error) {
 	return nets, err
 }
 
-// withoutReasons removes status reasons, which lnetctl does not have and an import cannot set.
+// withoutReasons removes from NIs the reasons why they are down, because lnetctl does not print these and an
+// import cannot set them.
 func withoutReasons(nets []api.Net) {
 	for k := range nets {
 		for i := range nets[k].NIs {
@@ -167,13 +168,14 @@ func withoutReasons(nets []api.Net) {
 	}
 }
 
-// exporting is an export in progress. err is the last error, which has been reported.
+// exporting is an export in progress. The field err is the last error, which has been printed.
 type exporting struct {
 	p   *program
 	err error
 }
 
-// part prints one part of the export, or reports err.
+// part prints one part of the export. If err, the error of reading the part, is not nil, it prints that
+// instead.
 func (e *exporting) part(name string, err error, l layout, document func() mapping) {
 	if err == nil {
 		if err := l.write(e.p.stdout, document()); err != nil {
@@ -184,11 +186,11 @@ func (e *exporting) part(name string, err error, l layout, document func() mappi
 	e.failed(name, err)
 }
 
-// failed reports a part that cannot be read. While LNet is down this is not a failure, because
-// the part does not exist (lnetctl 8).
+// failed prints the error of a part that cannot be read. The export then fails, unless the reason is that LNet
+// is not configured and the part does not exist (lnetctl 8).
 func (e *exporting) failed(name string, err error) {
 	if e.err == status(exitFailure) { //nolint:errorlint // a value of this package
-		return // no daemon is running, which has been reported
+		return // lnetd cannot be reached, which has been printed for an earlier part
 	}
 	reported := e.p.refused(exportErrors(name), err)
 	if api.FaultOf(err).Code != api.CodeNetworkDown {
@@ -196,7 +198,7 @@ func (e *exporting) failed(name string, err error) {
 	}
 }
 
-// peers prints the peers as they arrive.
+// peers prints the peers while they are being read, so that they need not all be in memory.
 func (e *exporting) peers(ctx context.Context, c *client.Client, level int64) {
 	out := listing{layout: wide, key: "peer", out: e.p.stdout}
 	for peer, err := range c.EachPeer(ctx, "", int(level)) {
@@ -218,7 +220,7 @@ func (e *exporting) peers(ctx context.Context, c *client.Client, level int64) {
 	}
 }
 
-// exportAllJSON prints everything as JSON.
+// exportAllJSON prints all parts of an export as one JSON value.
 func (p *program) exportAllJSON(ctx context.Context) error {
 	all, err := p.everything(ctx)
 	if err != nil {
@@ -227,7 +229,7 @@ func (p *program) exportAllJSON(ctx context.Context) error {
 	return p.printJSON(all)
 }
 
-// everything reads all that an export prints.
+// everything reads all parts of an export from lnetd. It stops at the first error.
 func (p *program) everything(ctx context.Context) (all api.Configuration, err error) {
 	c := p.client()
 	defer c.Close()

@@ -27,7 +27,7 @@ const faultExits = `0    success
 254  there is no such rule (-2)
 255  an option is missing or invalid, or lnetd does not answer (-1)`
 
-// faultOptions are the options of "fault drop add" and "fault delay add".
+// faultOptions holds the options of "fault drop add" and "fault delay add".
 type faultOptions struct {
 	rule                    api.FaultRule
 	rate, interval, latency string
@@ -110,7 +110,7 @@ func (p *program) faultAdd(ctx context.Context, o faultOptions) error {
 	return p.tell(errorForm{kind: plainText}, func(c *client.Client) error { return c.AddFault(ctx, r) })
 }
 
-// faultMisuse reports invalid options (lnetctl 15).
+// faultMisuse prints an error about invalid options of "fault" (lnetctl 15), and returns the exit status.
 func (p *program) faultMisuse(what string) error {
 	if p.json {
 		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -22, Text: what})

@@ -11,7 +11,7 @@ import (
 
 func importErrors(op string) errorForm { return errorForm{op: op, entity: "import", explained: true} }
 
-// importOptions are the options of import.
+// importOptions holds the options of the command "import".
 type importOptions struct {
 	documentOptions
 	add, del, show, exec, oldAPI, wait bool
@@ -148,8 +148,8 @@ func (p *program) importShow(ctx context.Context, d *document) error {
 	return classic.write(p.stdout, append(rest, rulesDocument(found.UDSP)...))
 }
 
-// importExec runs the pings and discoveries of a document. It continues after one that fails
-// (lnetctl 7.6).
+// importExec executes the pings and discoveries that a document requests, and prints the results. It continues
+// after one that fails (lnetctl 7.6).
 func (p *program) importExec(ctx context.Context, d *document) error {
 	var errands []api.Errand
 	err := p.tell(importErrors("manage"), func(c *client.Client) (err error) {

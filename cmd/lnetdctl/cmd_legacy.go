@@ -15,7 +15,8 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/modparam"
 )
 
-// legacyName is the program name under which only legacy2yaml is available.
+// legacyName is the name of Lustre's program. If lnetdctl is called by this name, it only converts legacy
+// configurations.
 const legacyName = "lnet_legacy2yaml"
 
 // Exit statuses of legacy2yaml.
@@ -24,7 +25,7 @@ const (
 	exitBadInput = 2 // a text is invalid, or a file cannot be read or written
 )
 
-// legacy holds the options of legacy2yaml.
+// legacy holds the options of the command "legacy2yaml".
 type legacy struct {
 	modprobe, ip2nets, routes, networks []string
 	output, defaultHop                  string
@@ -73,12 +74,12 @@ lnetdctl legacy2yaml -r /etc/lnet_routes.conf --default-hop`,
 	return c
 }
 
-// isLegacy reports whether c uses the exit statuses of lnet_legacy2yaml.
+// isLegacy reports whether c is the command "legacy2yaml", which has the exit statuses of lnet_legacy2yaml.
 func isLegacy(c *cobra.Command) bool {
 	return c != nil && (c.Name() == "legacy2yaml" || c.Name() == legacyName)
 }
 
-// legacyFailed reports an error.
+// legacyFailed prints an error of "legacy2yaml" and returns the exit status st.
 func (p *program) legacyFailed(st int, err error) error {
 	if p.json {
 		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: err.Error()})
@@ -122,8 +123,8 @@ func (p *program) legacy2yaml(l *legacy, operands []string) error {
 	return nil
 }
 
-// legacyTexts reads all files, and standard input or the operand. Their total size is limited like
-// that of a document.
+// legacyTexts reads the texts to convert: the files that options name, and the file that the operand names or
+// standard input. All texts together may be as long as a document.
 func (p *program) legacyTexts(l *legacy, operands []string) (texts []modparam.Text, err error) {
 	room := api.DocumentMax
 	read := func(name string, kind modparam.Kind, from io.Reader) error {

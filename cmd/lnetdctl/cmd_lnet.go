@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
-// lnetErrors is the error form of both commands: lnetctl calls each "configure".
+// lnetErrors is the form of the errors of "lnet configure" and "lnet unconfigure". As in lnetctl, both have the
+// word "configure".
 var lnetErrors = errorForm{op: "configure", entity: "lnet", byErrno: true}
 
 const lnetExits = `0    success, or nothing had to be done

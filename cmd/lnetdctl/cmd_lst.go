@@ -15,22 +15,23 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// lstName is the command of LNet selftest. A program of this name has only the commands of lst.
+// lstName is the name of the command for LNet selftest. If the program is called by this name, it has only the
+// commands of lst.
 const lstName = "lst"
 
-// lstExits is the EXIT STATUS section of lst's commands.
+// lstExits is the section EXIT STATUS in the help of the commands of lst.
 const lstExits = `0    success
 1    help was requested
 254  no node could be added to a group (-2)
 255  the command was refused, the command line is wrong, or lnetd does not answer (-1)`
 
-// lstEnvironment is lst's part of the ENVIRONMENT section.
+// lstEnvironment is the part of the section ENVIRONMENT in the help that applies only to lst.
 const lstEnvironment = `
 LST_SESSION           key of the session: a number other than 0
 LST_FEATURES          features of a new session, in hexadecimal`
 
-// lstCommand returns lst and its commands (selftest 8). Output and exit statuses are those of
-// Lustre 2.17. Where 2.17 prints something false, they are those of 2.15.
+// lstCommand returns the command "lst" with its commands (selftest 8). The output and the exit statuses are
+// those of Lustre 2.17, except where these are wrong in 2.17; there they are those of 2.15.
 func (p *program) lstCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   lstName,
@@ -76,7 +77,7 @@ lst end_session`,
 	return c
 }
 
-// isLst reports whether c is lst or one of its commands.
+// isLst reports whether c is the command "lst" or one of its commands.
 func isLst(c *cobra.Command) bool {
 	for ; c != nil; c = c.Parent() {
 		if c.Name() == lstName {
@@ -86,13 +87,15 @@ func isLst(c *cobra.Command) bool {
 	return false
 }
 
-// lstKey returns the session's key from the environment. It returns false if there is no valid key.
+// lstKey returns the key of the session from the environment variable LST_SESSION. It returns false if the
+// variable has no valid key.
 func lstKey() (api.LstKey, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(os.Getenv("LST_SESSION")), 10, 64)
 	return api.LstKey(n), err == nil && n != 0
 }
 
-// inSession runs a command that needs the session's key.
+// inSession calls do, which performs a command of lst, with the key of the session. If the environment has no
+// key, it prints an error instead.
 func (p *program) inSession(do func(c *client.Client, key api.LstKey) error) error {
 	key, ok := lstKey()
 	if !ok {
@@ -103,8 +106,8 @@ func (p *program) inSession(do func(c *client.Client, key api.LstKey) error) err
 	return do(c, key)
 }
 
-// lstLeaf returns a command of lst that runs in the session. least and most limit the number of
-// operands; a most of -1 means no limit.
+// lstLeaf returns a command of lst that needs the key of the session. It has at least least and at most most
+// operands; if most is -1, their number is not limited.
 func (p *program) lstLeaf(
 	m manual, least, most int,
 	run func(ctx context.Context, c *client.Client, key api.LstKey, operands []string) error,
@@ -120,7 +123,8 @@ func (p *program) lstLeaf(
 	})
 }
 
-// lstOperands checks the number of operands.
+// lstOperands returns an error, upon which the help is printed, if there are fewer than least or more than most
+// operands. If most is -1, their number is not limited.
 func lstOperands(operands []string, least, most int) error {
 	if len(operands) < least || most >= 0 && len(operands) > most {
 		return needsHelp{exitFailure}
@@ -128,7 +132,8 @@ func lstOperands(operands []string, least, most int) error {
 	return nil
 }
 
-// lstFail reports an error detected by lnetdctl itself, with lst's text.
+// lstFail prints an error of a command of lst that lnetdctl has detected itself, with the message of Lustre's
+// lst, and returns the exit status.
 func (p *program) lstFail(code api.Code, errno int, text string) error {
 	if p.json {
 		p.failJSON(&api.Fault{Code: code, Errno: errno, Text: text})
@@ -138,16 +143,18 @@ func (p *program) lstFail(code api.Code, errno int, text string) error {
 	return status(exitFailure)
 }
 
-// lstWords are the texts that a command of lst prints when lnetd rejects it.
+// lstWords holds the words of the messages that a command of lst prints if lnetd rejects it.
 type lstWords struct {
-	// what names the object that is unknown or exists already. It is empty for commands that only
-	// lnetd has, which print the reason instead of lst's sentences.
+	// what is the kind of object that does not exist, or exists already. It is empty for commands that
+	// Lustre's lst does not have. These print lnetd's reason instead of a message of lst.
 	what string
-	// failed is printed with the error number's text if lst has no specific sentence.
+	// failed is the message for errors for which lst has no specific message. The text of the error
+	// number follows it.
 	failed string
 }
 
-// lstRefused reports a rejected command (selftest 8) and returns the exit status.
+// lstRefused prints the error of a command of lst that lnetd has rejected (selftest 8), and returns the exit
+// status.
 func (p *program) lstRefused(w lstWords, err error) error {
 	f := api.FaultOf(err)
 	if p.json {
@@ -205,7 +212,7 @@ func (p *program) lstRefused(w lstWords, err error) error {
 	return status(exitFailure)
 }
 
-// whatIsInvalid returns lnetd's reason for rejecting a request.
+// whatIsInvalid returns the reason for which lnetd has rejected a request: the text and the cause.
 func whatIsInvalid(f *api.Fault) string {
 	if f.Cause == "" {
 		return f.Text
@@ -213,7 +220,8 @@ func whatIsInvalid(f *api.Fault) string {
 	return f.Text + ": " + f.Cause
 }
 
-// lstNodesFailed reports the nodes that failed, and returns their number.
+// lstNodesFailed prints an error for each node for which the operation op has failed, and returns the number of
+// these nodes.
 func (p *program) lstNodesFailed(op string, r *report.Result) int {
 	lines := lstFailures(op, r)
 	for _, line := range lines {
@@ -222,7 +230,7 @@ func (p *program) lstNodesFailed(op string, r *report.Result) int {
 	return len(lines)
 }
 
-// lstFailures returns one line for each node that failed.
+// lstFailures returns an error message of one line for each node for which the operation op has failed.
 func lstFailures(op string, r *report.Result) (lines []string) {
 	for k := range r.Nodes {
 		switch v := &r.Nodes[k]; {
@@ -235,6 +243,6 @@ func lstFailures(op string, r *report.Result) (lines []string) {
 	return lines
 }
 
-// lstRPCError returns the text for a failed RPC. lst passes the negative number to strerror, which
-// does not know it.
+// lstRPCError returns the message of Lustre's lst about a failed RPC. It is not the usual text of the error,
+// because lst passes the negative number to strerror, which has no text for it.
 func lstRPCError(errno syscall.Errno) string { return fmt.Sprintf("Unknown error -%d", int(errno)) }

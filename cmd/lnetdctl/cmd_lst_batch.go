@@ -18,19 +18,19 @@ import (
 // defaultBatch is the batch that exists in every session.
 const defaultBatch = "batch"
 
-// States of a batch as list_batch prints them.
+// Numbers that list_batch prints for the states of a batch.
 const (
 	lstBatchIdle    = 176
 	lstBatchRunning = 177
 )
 
-// lstNoTest is lst's text for a test, or something a test needs, that does not exist.
+// lstNoTest is the message of Lustre's lst if a test, or something that a test needs, does not exist.
 const lstNoTest = "Can't find test in current session"
 
-// stopInterval is the interval at which stop checks whether a batch has stopped.
+// stopInterval is the interval at which the command "stop" checks whether a batch has stopped.
 const stopInterval = time.Second
 
-// namedBatch returns the operand, or the default batch without one.
+// namedBatch returns the name of the batch that the operand names or, without an operand, of the default batch.
 func namedBatch(operands []string) string {
 	if len(operands) == 0 {
 		return defaultBatch
@@ -56,7 +56,7 @@ batch named "batch".`,
 	})
 }
 
-// addTestOptions are the options of add_test.
+// addTestOptions holds the options of the command "add_test".
 type addTestOptions struct {
 	batch, distribute, from, to string
 	loop, concurrency           int
@@ -135,7 +135,7 @@ func (p *program) lstAddTest(
 	return p.lstSendTest(ctx, c, &r)
 }
 
-// parseDistribute parses "N:M".
+// parseDistribute parses the value "N:M" of --distribute, with N as distribute and M as span.
 func parseDistribute(s string) (distribute, span int, ok bool) {
 	a, b, found := strings.Cut(s, ":")
 	distribute, err := strconv.Atoi(a)
@@ -198,7 +198,7 @@ func (p *program) lstRunCommand() *cobra.Command {
 	return c
 }
 
-// lstBatchRefused is lstRefused for operations on a batch.
+// lstBatchRefused is like lstRefused for an operation on a batch.
 func (p *program) lstBatchRefused(batch, op string, err error) error {
 	if isErrno(err, syscall.ENOENT) && !p.json {
 		return p.noCount("Failed to get", batch)
@@ -334,7 +334,7 @@ func (p *program) lstShowBatch(b *report.BatchInfo, test int, servers bool, o *l
 	return nil
 }
 
-// queryOptions are the options of query.
+// queryOptions holds the options of the command "query".
 type queryOptions struct {
 	test, timeout, delay, loop int
 	active, idle, failed, all  bool

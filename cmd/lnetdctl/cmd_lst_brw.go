@@ -8,22 +8,22 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// brwMax and brwDefault are the maximum and the default size of a BRW test, in bytes (selftest 5,
-// 8).
+// brwMax and brwDefault are the maximum and the default size of the data of a request in a BRW test, in bytes
+// (selftest 5, 8).
 const (
 	brwMax     = 1 << 20
 	brwDefault = 4096
 )
 
-// lstText is an error with lst's text, which starts with a capital letter.
+// lstText is an error with a message of Lustre's lst. Unlike other errors, it begins with a capital letter.
 type lstText string
 
 func (t lstText) Error() string { return string(t) }
 
 func lstSays(format string, args ...any) error { return lstText(fmt.Sprintf(format, args...)) }
 
-// brwParameters parses the words after "brw" (selftest 8), in any order. Names are not
-// case-sensitive. Errors have lst's texts.
+// brwParameters parses the words after "brw" in add_test (selftest 8), which may be in any order. The case of
+// names does not matter. Errors have the messages of Lustre's lst.
 func brwParameters(words []string) (api.LstBRW, error) {
 	b := api.LstBRW{Size: brwDefault, Check: "none"}
 	checked, discarded := false, false
@@ -71,7 +71,7 @@ func brwParameters(words []string) (api.LstBRW, error) {
 	return b, nil
 }
 
-// brwSize parses a number of bytes with an optional suffix k or m.
+// brwSize parses a number of bytes, which may have the suffix k or m.
 func brwSize(s string) (int64, bool) {
 	s, unit := cutUnit(s, "km")
 	n, err := strconv.ParseInt(s, 10, 32)
@@ -81,8 +81,9 @@ func brwSize(s string) (int64, bool) {
 	return n << unit, true
 }
 
-// cutUnit removes the last letter of s if units contains it, in either case. Each unit is 1024
-// times the one before. It returns the number of bits to shift by.
+// cutUnit splits s into a number and a unit. The unit is the last letter of s if units contains it; the case
+// does not matter. Each of units is 1024 times the one before, and the first one is 1024. The result shift is
+// the number of bits by which the number must be shifted to the left, 0 without a unit.
 func cutUnit(s, units string) (number string, shift int) {
 	if s == "" {
 		return "", 0

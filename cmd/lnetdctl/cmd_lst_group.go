@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// exitNoNodes is the exit status of an add_group that added no node (-2).
+// exitNoNodes is the exit status of "add_group" if it has added no node (-2).
 const exitNoNodes = 254
 
 func (p *program) lstAddGroupCommand() *cobra.Command {
@@ -47,7 +47,7 @@ func (p *program) lstAddGroup(ctx context.Context, c *client.Client, r api.LstAd
 	return nil
 }
 
-// lstShowAdded prints the result of add_group. It returns false if no group was created.
+// lstShowAdded prints the result of "add_group". It returns false if the group was not created.
 func (p *program) lstShowAdded(name string, added *report.GroupAddition) bool {
 	for k := range added.Lists {
 		a := &added.Lists[k]
@@ -93,7 +93,7 @@ func (p *program) lstDeleteGroupCommand() *cobra.Command {
 	})
 }
 
-// lstCleanable are the values of --clean.
+// lstCleanable holds the values of the option --clean, with the states of nodes that each stands for.
 var lstCleanable = map[string][]report.State{
 	"active":  {report.Active},
 	"busy":    {report.Busy},
@@ -135,7 +135,7 @@ lnetdctl lst update_group --clean down servers`,
 		if p.json {
 			return p.printJSON(changed)
 		}
-		// Removed nodes are notified, but need not answer.
+		// Nodes that were removed from the group are notified, but it is no error if they do not answer.
 		if refresh && p.lstNodesFailed("update group", &changed.Result) > 0 {
 			return status(exitFailure)
 		}
@@ -159,17 +159,17 @@ func one(given ...bool) bool {
 	return n == 1
 }
 
-// lstStateOptions are the options that select nodes by state.
+// lstStateOptions holds the options that select nodes by their state.
 type lstStateOptions struct {
 	active, busy, down, unknown, invalid, all bool
 }
 
-// shows reports whether nodes are listed one by one. match reports whether a node in state s is
-// listed.
+// shows reports whether any of the options is given, so that nodes are listed one by one.
 func (o *lstStateOptions) shows() bool {
 	return o.active || o.busy || o.down || o.unknown || o.invalid || o.all
 }
 
+// match reports whether the options select nodes in state s.
 func (o *lstStateOptions) match(s report.State) bool {
 	switch s {
 	case report.Active:
@@ -182,7 +182,7 @@ func (o *lstStateOptions) match(s report.State) bool {
 	return o.all || o.invalid || o.unknown
 }
 
-// nodes prints the matching nodes and returns their number.
+// nodes prints the nodes that the options select, and returns their number.
 func (o *lstStateOptions) nodes(p *program, nodes []report.NodeInfo) int {
 	n := 0
 	for _, v := range nodes {
@@ -194,7 +194,7 @@ func (o *lstStateOptions) nodes(p *program, nodes []report.NodeInfo) int {
 	return n
 }
 
-// lstCountHeader is the heading of node counts by state.
+// lstCountHeader is the heading above the numbers of nodes in each state.
 const lstCountHeader = "\tACTIVE\tBUSY\tDOWN\tUNKNOWN\tTOTAL"
 
 func lstCount(c report.Count) string {
@@ -245,7 +245,8 @@ func (p *program) lstShowNames(names []string, what string) error {
 	return nil
 }
 
-// lstShowGroups describes groups. Like lst, it prints nothing for a group that does not exist.
+// lstShowGroups prints descriptions of groups. Like Lustre's lst, it prints nothing for a group that does not
+// exist.
 func (p *program) lstShowGroups(
 	ctx context.Context, c *client.Client, key api.LstKey, names []string, o *lstStateOptions,
 ) error {

@@ -65,7 +65,7 @@ func (p *program) lstDisableCommand() *cobra.Command {
 	return c
 }
 
-// memorySize parses a number of bytes with an optional unit.
+// memorySize parses a number of bytes, which may have one of the units k, m, g and t.
 func memorySize(s string) (int64, bool) {
 	s, unit := cutUnit(s, "kmgt")
 	n, err := strconv.ParseInt(s, 10, 64)
@@ -75,7 +75,7 @@ func memorySize(s string) (int64, bool) {
 	return n << unit, true
 }
 
-// lstSwitch enables or disables selftest.
+// lstSwitch calls do, which enables or disables selftest, and prints the result. The name of the command is op.
 func (p *program) lstSwitch(op string, do func(c *client.Client) error) error {
 	c := p.client()
 	defer c.Close()
@@ -198,7 +198,7 @@ func statusTest(t *api.LstAgentTest) mapping {
 	return m
 }
 
-// shortDuration formats a duration with three digits, such as 1.23ms.
+// shortDuration formats a duration, rounded to three digits: 1.23ms.
 func shortDuration(d time.Duration) string {
 	for unit := time.Duration(1); ; unit *= 10 {
 		if d < 1000*unit {

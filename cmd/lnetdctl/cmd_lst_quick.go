@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// quickTimeout is how long a session of quick lives after lnetd has lost its console. quick
-	// itself sends a command every second.
+	// quickTimeout is the time in seconds without a command after which the session of "quick" ends.
+	// The command itself sends one every second, so the session ends only if the command was killed.
 	quickTimeout = 60
-	// quickEnd is the timeout for the cleanup.
+	// quickEnd is the timeout for stopping the test, and for ending the session.
 	quickEnd = 40 * time.Second
-	// quickIdle is the timeout for requests that are under way when the test ends. quickLook is the
-	// polling interval.
+	// quickIdle is how long "quick" waits at the end for requests of the test that are under way.
+	// quickLook is the interval at which it checks whether there are any.
 	quickIdle = 5 * time.Second
 	quickLook = 50 * time.Millisecond
-	// quickInterval is the interval at which quick prints figures.
+	// quickInterval is the interval at which "quick" prints a line of figures.
 	quickInterval = time.Second
 	// quickSize is the default size of the data of a request.
 	quickSize = "1M"
 )
 
-// errInterrupted is the cancellation cause of a signal.
+// errInterrupted is the cause with which a context is canceled because of a signal.
 type errInterrupted struct{ signal syscall.Signal }
 
 func (e errInterrupted) Error() string { return e.signal.String() }
 
-// quickOptions are the options of quick.
+// quickOptions holds the options of the command "quick".
 type quickOptions struct {
 	from, to                []string
 	size, check, distribute string
@@ -92,7 +92,7 @@ lnetdctl lst quick --from 10.0.0.[1-4]@tcp --to 10.0.0.9@tcp --size 4K --write -
 	return c
 }
 
-// parseSeconds parses a duration. A number without a unit is in seconds.
+// parseSeconds parses a duration from 1 s to 24 h. A number without a unit is in seconds.
 func parseSeconds(s string) (time.Duration, error) {
 	if n, ok := parseNumber(s); ok {
 		s = fmt.Sprintf("%ds", n)
@@ -104,22 +104,22 @@ func parseSeconds(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// quick is one run of the command.
+// quick is one run of the command "quick".
 type quick struct {
 	*program
 	options *quickOptions
 	client  *client.Client
 	key     api.LstKey
 	batch   api.LstTest
-	first   report.Sample
-	// seen are the errors that ended the test early.
+	first   report.Sample // the counters before the test
+	// seen holds the errors because of which the test was ended early.
 	seen   []report.Trouble
 	result quickResult
-	// lost reports whether the session or lnetd is gone, which has then been printed.
+	// lost is true if the session has ended or lnetd cannot be reached, and this has been printed.
 	lost bool
 }
 
-// quickResult is the final output of quick with --json.
+// quickResult is the last line of the output of "quick --json".
 type quickResult struct {
 	Seconds  float64          `json:"seconds"`
 	Interval *report.Interval `json:"total,omitempty"`
@@ -127,7 +127,8 @@ type quickResult struct {
 	Failed   bool             `json:"failed"`
 }
 
-// lstQuick runs the command, from creating the session to its end.
+// lstQuick performs the command "quick": it creates a session, runs the test and ends the session. If it returns
+// an error, it has printed it.
 func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 	q := &quick{program: p, options: o, client: p.client(), key: api.LstKey(rand.Int64N(1<<31-1) + 1)}
 	defer q.client.Close()
@@ -146,7 +147,7 @@ func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 	_, err = q.client.LstNewSession(ctx, api.LstNewSession{Key: q.key, Name: defaultSessionName(), Timeout: quickTimeout})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return q.over(ctx, q.end(ctx)) // the session may exist
+		return q.over(ctx, q.end(ctx)) // the session may have been created in spite of the error
 	case err != nil:
 		if isErrno(err, syscall.EEXIST) {
 			p.hint("lst show_session describes it; lst end_session ends it")
@@ -163,10 +164,11 @@ func (p *program) lstQuick(ctx context.Context, o *quickOptions) error {
 	return q.over(ctx, errors.Join(err, q.end(ctx)))
 }
 
-// onSignal calls cancel on a signal that would end the program. The next signal ends it. A closed
-// output is an error instead of a signal.
+// onSignal makes the first signal that would end the program call cancel instead. A second signal ends the
+// program. Writing to a closed pipe returns an error instead of causing a signal. The returned function ends
+// the handling of signals.
 func onSignal(cancel context.CancelCauseFunc) (stop func()) {
-	signal.Ignore(syscall.SIGPIPE) // until the program exits, because it prints until the end
+	signal.Ignore(syscall.SIGPIPE) // stop does not revert this, because the program prints until it exits
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
@@ -192,7 +194,8 @@ func onSignal(cancel context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// over returns the exit status: the signal's, if there was one.
+// over returns the exit status of the command. If a signal has interrupted it, this is the status for the
+// signal; otherwise it depends on err.
 func (q *quick) over(ctx context.Context, err error) error {
 	var by errInterrupted
 	if errors.As(context.Cause(ctx), &by) {
@@ -204,7 +207,7 @@ func (q *quick) over(ctx context.Context, err error) error {
 	return nil
 }
 
-// test returns the test that the options describe.
+// test returns the test that the options describe, or an error if they are invalid.
 func (o *quickOptions) test() (api.LstTest, error) {
 	t := api.LstTest{
 		Batch: defaultBatch, From: "from", To: "to", Kind: api.LstKindPing, Loop: -1, Concurrency: o.concurrency,
@@ -239,7 +242,8 @@ func (o *quickOptions) test() (api.LstTest, error) {
 	return t, err
 }
 
-// run sets up the test, runs it, and prints the result. It has reported errors when it returns.
+// run creates the groups and the test, runs the test, and prints the result. If it returns an error, it has
+// printed it.
 func (q *quick) run(ctx context.Context) error {
 	failed := status(exitFailure)
 	for _, g := range []struct {
@@ -274,7 +278,8 @@ func (q *quick) run(ctx context.Context) error {
 	return q.watch(ctx)
 }
 
-// refused reports why a command failed, unless the run was interrupted.
+// refused prints why a command of lst failed, and returns the exit status. It prints nothing if the run was
+// interrupted, or if it has printed the loss of the session or of lnetd before.
 func (q *quick) refused(ctx context.Context, failed string, err error) error {
 	if ctx.Err() != nil {
 		return status(exitFailure)
@@ -286,7 +291,8 @@ func (q *quick) refused(ctx context.Context, failed string, err error) error {
 	return q.lstRefused(lstWords{failed: failed}, err)
 }
 
-// isLost reports whether all further commands would fail with the same error.
+// isLost reports whether err means that the session has ended or lnetd cannot be reached, so that all further
+// commands would fail too.
 func isLost(err error) bool {
 	switch api.FaultOf(err).Code {
 	case api.CodeDaemonUnreachable, api.CodeStopping, api.CodeLstDisabled, api.CodeLstNoSession, api.CodeLstKey:
@@ -295,7 +301,7 @@ func isLost(err error) bool {
 	return isErrno(err, syscall.ESHUTDOWN)
 }
 
-// complain prints the errors of nodes, one per line.
+// complain prints the given error messages about nodes.
 func (q *quick) complain(lines []string) {
 	if q.json {
 		q.failJSON(&api.Fault{
@@ -309,7 +315,8 @@ func (q *quick) complain(lines []string) {
 	}
 }
 
-// nodesFailed reports nodes that have failed. It returns whether there were any.
+// nodesFailed prints an error for each node for which the operation op has failed. It returns false if it has
+// not failed for any node.
 func (q *quick) nodesFailed(op string, results ...*report.Result) bool {
 	var lines []string
 	for _, r := range results {
@@ -322,7 +329,8 @@ func (q *quick) nodesFailed(op string, results ...*report.Result) bool {
 	return true
 }
 
-// addGroup creates a group in which every node must take part.
+// addGroup creates a group of the nodes in ids. It returns false, and has printed errors, if not all of them
+// have joined the session.
 func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, error) {
 	added, err := q.client.LstAddGroup(ctx, api.LstAddGroup{Key: q.key, Name: name, IDs: ids})
 	if err != nil {
@@ -350,7 +358,7 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 			wrong = append(wrong, fmt.Sprintf("%s did not join the session: %s", n.ID, why))
 		}
 	}
-	if wrong == nil && added.Deleted { // nodes of the other group, which have left
+	if wrong == nil && added.Deleted { // all of them are nodes of the other group that have left the session
 		wrong = []string{fmt.Sprintf("No node of --%s joined the session", name)}
 	}
 	if wrong != nil {
@@ -359,7 +367,8 @@ func (q *quick) addGroup(ctx context.Context, name string, ids []string) (bool, 
 	return wrong == nil, nil
 }
 
-// finish stops the test and prints its totals up to the last sample, even if the session is lost.
+// finish stops the test and prints its totals from the first sample to last. It prints them even if the session
+// has ended or lnetd cannot be reached.
 func (q *quick) finish(ctx context.Context, last report.Sample) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickEnd)
 	defer cancel()
@@ -386,7 +395,8 @@ func (q *quick) finish(ctx context.Context, last report.Sample) error {
 	return nil
 }
 
-// stop stops the test and reads the error counts of all nodes.
+// stop stops the test, waits for requests under way, and reads the numbers of errors from all nodes. If it
+// returns an error, it has printed it.
 func (q *quick) stop(ctx context.Context) error {
 	if q.lost {
 		return status(exitFailure)
@@ -403,16 +413,17 @@ func (q *quick) stop(ctx context.Context) error {
 	}
 	found := troubles(&after)
 	if found == nil {
-		found = q.seen // the node was unreachable then, but answers now
+		found = q.seen // the nodes with errors during the test answer again without errors
 	}
 	q.result.Troubles = append(q.result.Troubles, found...)
 	q.result.Failed = found != nil
 	return nil
 }
 
-// idle waits until no request of the test is under way. A request to a server whose session has
-// ended is never answered, and a kernel's selftest may never recover from that. The wait is short,
-// because a dead server would take a whole RPC timeout.
+// idle waits until no request of the test is under way, for at most quickIdle. Without this wait, the session
+// could end while a server still has requests. The server would never answer them, and a kernel's selftest may
+// never recover from that. The wait is limited because a server that does not answer would delay the end by a
+// whole RPC timeout.
 func (q *quick) idle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, quickIdle)
 	defer cancel()
@@ -430,7 +441,7 @@ func (q *quick) idle(ctx context.Context) error {
 	}
 }
 
-// end ends the session, even if ctx is done.
+// end ends the session, even if ctx is done. If it returns an error, it has printed it.
 func (q *quick) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickEnd)
 	defer cancel()

@@ -11,13 +11,13 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// sample reads the counters of clients and servers.
+// sample reads the counters of the clients and servers of the test.
 func (q *quick) sample(ctx context.Context) (report.Sample, error) {
 	return q.client.LstStat(ctx, api.LstStat{Key: q.key, Targets: []string{q.batch.From, q.batch.To}, Timeout: 5})
 }
 
-// watch prints the clients' figures until the time is up, all clients have ended, or ctx is done.
-// It then stops the units.
+// watch prints a line of figures about the clients every second while the test runs. After the configured
+// duration, or earlier if an error occurs or ctx is done, it stops the test and prints the totals.
 func (q *quick) watch(ctx context.Context) error {
 	begun := time.Now()
 	old := q.first
@@ -39,14 +39,14 @@ func (q *quick) watch(ctx context.Context) error {
 		}
 		old = now
 		if q.seen = troubles(&now); q.seen != nil {
-			break // units stop at their first error
+			break // the units with errors have stopped
 		}
 	}
 	q.result.Seconds = time.Since(begun).Seconds()
 	return errors.Join(told, q.finish(ctx, last))
 }
 
-// troubles returns the targets with nodes that count test errors or cannot be reached.
+// troubles returns those targets in s that have nodes with test errors, or nodes that cannot be reached.
 func troubles(s *report.Sample) (list []report.Trouble) {
 	for _, t := range s.Troubles(true) {
 		if t.Total() > 0 {
@@ -56,7 +56,8 @@ func troubles(s *report.Sample) (list []report.Trouble) {
 	return list
 }
 
-// show prints a line of figures.
+// show prints a line with the figures of the clients between two samples. The time since the start of the test
+// is at.
 func (q *quick) show(at time.Duration, old, now report.Sample) error {
 	i, err := now.Since(old)
 	if err != nil {
@@ -70,7 +71,7 @@ func (q *quick) show(at time.Duration, old, now report.Sample) error {
 	return err
 }
 
-// figures formats the clients' figures.
+// figures returns a text with the bandwidth, the RPC rate and the latency of the clients in an interval.
 func (q *quick) figures(i *report.Interval) string {
 	traffic := &i.Receive
 	if q.batch.BRW.Write || q.options.ping {

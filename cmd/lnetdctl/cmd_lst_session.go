@@ -47,7 +47,7 @@ func (p *program) lstNewSession(ctx context.Context, operands []string, timeout 
 	if timeout <= 0 {
 		return p.lstFail(api.CodeLstInvalid, -int(syscall.EINVAL), "Invalid timeout value")
 	}
-	key, _ := lstKey() // without a key the console chooses one
+	key, _ := lstKey() // if the environment has no key, the console chooses one
 	r := api.LstNewSession{Key: key, Timeout: timeout, Force: force, Name: defaultSessionName()}
 	if len(operands) == 1 {
 		r.Name = operands[0]
@@ -83,7 +83,7 @@ func (p *program) lstNewSession(ctx context.Context, operands []string, timeout 
 	return nil
 }
 
-// defaultSessionName returns user@host.
+// defaultSessionName returns the name of a session for which the command gives none: user@host.
 func defaultSessionName() string {
 	name := strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {
@@ -96,10 +96,10 @@ func defaultSessionName() string {
 	return sessionName(name + "@" + host)
 }
 
-// sessionName truncates a name to the maximum length.
+// sessionName returns a name, shortened to the maximum length of session names.
 func sessionName(name string) string {
 	name = name[:min(len(name), sessionNameMax)]
-	return strings.ToValidUTF8(name, "") // the cut may have split a character
+	return strings.ToValidUTF8(name, "") // removes the part of a character at the end
 }
 
 func (p *program) lstEndSessionCommand() *cobra.Command {
@@ -202,13 +202,14 @@ func (p *program) lstPing(ctx context.Context, c *client.Client, r api.LstPing) 
 	return nil
 }
 
-// noCount reports a group or batch that does not exist, with lst's text.
+// noCount prints the message of Lustre's lst if the group or batch with a name does not exist, and returns the
+// exit status.
 func (p *program) noCount(how, name string) error {
 	fmt.Fprintf(p.stderr, "%s count of nodes from %s: %s\n", how, name, api.Strerror(syscall.ENOENT))
 	return status(exitFailure)
 }
 
-// isErrno reports whether lnetd returned this error number.
+// isErrno reports whether err is an error that lnetd has returned, with the given error number.
 func isErrno(err error, errno syscall.Errno) bool {
 	f := (*api.Fault)(nil)
 	return errors.As(err, &f) && f.Code != api.CodeDaemonUnreachable && f.Errno == -int(errno)

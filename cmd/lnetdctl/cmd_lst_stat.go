@@ -16,8 +16,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/report"
 )
 
-// statOptions are the options of stat: blocks, lines and columns. If none of a kind is selected,
-// all are printed (selftest 9).
+// statOptions holds the options of the command "stat". They select blocks, lines and columns of the output. If
+// the options select no block, all blocks are printed; the same is true for lines and columns (selftest 9).
 type statOptions struct {
 	bandwidth, rate       bool
 	read, write           bool
@@ -94,7 +94,8 @@ func (p *program) lstStat(ctx context.Context, c *client.Client, r api.LstStat, 
 	return nil
 }
 
-// lstStatRefused is lstRefused for targets that may not be groups.
+// lstStatRefused is like lstRefused for the command "stat". If a target is neither a group nor a NID, it prints
+// the messages of Lustre's lst about that.
 func (p *program) lstStatRefused(err error) error {
 	f := api.FaultOf(err)
 	if isErrno(err, syscall.ENOENT) && f.Subject != "" && !p.json {
@@ -105,7 +106,7 @@ func (p *program) lstStatRefused(err error) error {
 	return p.lstRefused(lstWords{what: "stat", failed: "Failed to stat"}, err)
 }
 
-// write1 prints an interval of one target.
+// write1 prints the figures of one target in an interval.
 func (o *statOptions) write1(w io.Writer, i *report.Interval) {
 	if i.Failed > 0 {
 		fmt.Fprintf(w, "Failed to stat on %d nodes\n", i.Failed)
@@ -134,7 +135,8 @@ func (o *statOptions) write1(w io.Writer, i *report.Interval) {
 	}
 }
 
-// lines prints one figure for receiving and one for sending.
+// lines prints the figures in and out on the lines [R] and [W], if the options select these lines. The function
+// text formats a figure.
 func (o *statOptions) lines(w io.Writer, in, out *report.Figure, text func(*report.Figure) string) {
 	if o.read || !o.write {
 		fmt.Fprintf(w, "[R] %s\n", text(in))
@@ -144,7 +146,7 @@ func (o *statOptions) lines(w io.Writer, in, out *report.Figure, text func(*repo
 	}
 }
 
-// columns prints the selected parts of a figure.
+// columns returns the columns of a figure that the options select: the average, the minimum and the maximum.
 func (o *statOptions) columns(f *report.Figure, text func(name string, v float64) string) string {
 	all := !o.avg && !o.least && !o.most
 	var b strings.Builder

@@ -21,11 +21,11 @@ var (
 	netAddErrors = errorForm{op: "add", entity: "net"}
 	netDelErrors = errorForm{op: "del", entity: "net"}
 	netMissing   = errorForm{kind: plainText}
-	// Invalid options of "net add": lnetctl's texts (lnetctl 4.2).
+	// netAddOptionErrors is the form of errors about invalid options of "net add" (lnetctl 4.2).
 	netAddOptionErrors = errorForm{kind: oldDocument, op: "ni", entity: "add"}
 )
 
-// netMissingText is lnetctl's text for a missing net.
+// netMissingText is lnetctl's message if a command lacks the net.
 const netMissingText = "missing mandatory parameters in NI config: 'network'"
 
 const netExits = `0    success
@@ -33,7 +33,7 @@ const netExits = `0    success
 234  NIs cannot be added or deleted like this, or the options are invalid (-22)
 255  an option has an invalid value, or lnetd does not answer (-1)`
 
-// niNames are the options that name NIs.
+// niNames holds the options that name NIs.
 type niNames struct {
 	net, nid   string
 	interfaces cli.List
@@ -46,8 +46,8 @@ func (o *niNames) add(c *cobra.Command) {
 	f.StringVar(&o.nid, "nid", "", "`NID` of the NI, instead of a net and interfaces")
 }
 
-// readNINames parses the names into a request. Options that are not given leave their field empty.
-// It has reported the error.
+// readNINames parses the options that name NIs and stores the values in net, names and nid. It does not change
+// the variable of an option that is not given. If it returns an error, it has printed it.
 func (p *program) readNINames(o niNames, form errorForm, net *lnet.Net, names *[]string, nid *lnet.NID) error {
 	if o.net != "" && o.nid != "" {
 		return p.invalid(netMissing, -22, "--net is invalid with --nid option", "the NID already contains its net")
@@ -71,7 +71,7 @@ func (p *program) readNINames(o niNames, form errorForm, net *lnet.Net, names *[
 	return nil
 }
 
-// netAddOptions are the options of "net add".
+// netAddOptions holds the options of "net add".
 type netAddOptions struct {
 	niNames
 	ip2nets                                              string
@@ -152,8 +152,8 @@ func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error
 	return r, err
 }
 
-// within parses a number. If it is invalid or out of range, within prints a warning and returns
-// nil, as if the option were not given. -1 selects the default.
+// within parses the value of an option, which must be a number in the range takes. It returns nil, which means
+// the default, for -1 and if the option is not given. For an invalid value, it also prints a warning.
 func (p *program) within(option, given string, takes api.Range) *int {
 	n, ok := p.numberOrNone(option, given)
 	switch {

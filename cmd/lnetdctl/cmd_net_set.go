@@ -13,7 +13,7 @@ import (
 
 var netSetErrors = errorForm{kind: oldDocument, op: "net", entity: "set", exit: exitInvalid}
 
-// netSetOptions are the options of "net set".
+// netSetOptions holds the options of "net set".
 type netSetOptions struct {
 	healthOptions
 	net, lndTimeout string
@@ -64,7 +64,8 @@ func (p *program) netSet(ctx context.Context, o netSetOptions) error {
 	return p.setHealth(ctx, netSetErrors, o.healthOptions, (*client.Client).SetNIHealth)
 }
 
-// niTunables returns the requested changes other than health. It has reported the error.
+// niTunables returns the changes of tunables that the options request. If it returns an error, it has printed
+// it.
 func (p *program) niTunables(o netSetOptions) (changes []api.NITunables, err error) {
 	var net lnet.Net
 	if o.net != "" {
@@ -103,7 +104,7 @@ func (p *program) niTunables(o netSetOptions) (changes []api.NITunables, err err
 	return append(changes, api.NITunables{Net: net, LNDTimeout: new(int(seconds))}), nil
 }
 
-// readNID parses a NID. It has reported the error.
+// readNID parses a NID. If it returns an error, it has printed it.
 func (p *program) readNID(form errorForm, given string) (lnet.NID, error) {
 	nid, err := lnet.ParseNID(given)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// netShowOptions are the options of "net show".
+// netShowOptions holds the options of "net show".
 type netShowOptions struct {
 	net     string
 	verbose string
@@ -71,13 +71,13 @@ func (p *program) netShow(ctx context.Context, o netShowOptions) error {
 		})
 }
 
-// netsOf returns the nets of a comma-separated list, in order, with waiting NIs. An empty list
-// means all nets.
+// netsOf returns the nets in a comma-separated list, in order, and the NIs on them that wait for their
+// interfaces. An empty list means all nets.
 func netsOf(ctx context.Context, c *client.Client, list string) (all api.Nets, err error) {
 	seen := map[lnet.Net]bool{}
 	for _, name := range splitList(list) {
 		if name == "" {
-			name = list // lnetd refuses a list with an empty name
+			name = list // lnetd rejects the whole list as the name of a net
 		}
 		nets, err := c.NetsAndWaiting(ctx, name)
 		if err != nil {
@@ -105,7 +105,7 @@ func anyUp(nets *api.Nets) bool {
 	})
 }
 
-// noneUp returns the error that no NI is up, with the reasons.
+// noneUp returns the error that no NI is up. It names the NIs that wait for their interfaces, with the reasons.
 func noneUp(nets *api.Nets) error {
 	var waits []string
 	for k := range nets.Waiting {
@@ -117,8 +117,8 @@ func noneUp(nets *api.Nets) error {
 	}
 }
 
-// allWait returns the error of "net show" for nets whose NIs all wait. In a kernel, such nets do
-// not exist.
+// allWait returns the error of "net show" for nets on which all NIs wait for their interfaces. It is the error
+// of kernels for a net that does not exist, because kernels do not have waiting NIs.
 func allWait() error {
 	return &api.Fault{
 		Code: api.CodeNetAbsent, Errno: -int(unix.ESRCH), Text: "Network is down", Cause: "no NI of these nets is up: all are waiting for their interfaces",
@@ -126,14 +126,14 @@ func allWait() error {
 	}
 }
 
-// warnOfWaiting prints a warning for each waiting NI.
+// warnOfWaiting prints a warning for each NI that waits for its interface.
 func (p *program) warnOfWaiting(nets *api.Nets) {
 	for k := range nets.Waiting {
 		p.warn(waitingText(&nets.Waiting[k]))
 	}
 }
 
-// waitingText returns a text that names a waiting NI and the reason.
+// waitingText returns a text that names an NI that waits for its interface, and the reason.
 func waitingText(w *api.WaitingNI) string {
 	what := w.Interface
 	if what == "" {
@@ -151,7 +151,7 @@ func netDocument(nets []api.Net, level int64) mapping {
 	return mapping{{"net", list}}
 }
 
-// netItem returns one net of that document.
+// netItem returns the item for one net in the document of "net show".
 func netItem(n *api.Net, level int64) mapping {
 	nis := sequence{}
 	for j := range n.NIs {
@@ -160,7 +160,8 @@ func netItem(n *api.Net, level int64) mapping {
 	return mapping{{"net type", text(n.Net.String())}, {"local NI(s)", nis}}
 }
 
-// niDocument returns the fields of an NI that the verbosity level selects.
+// niDocument returns the mapping for an NI in the document of "net show". It has the fields that are printed at
+// the given verbosity level.
 func niDocument(ni *api.NI, level int64) mapping {
 	m := mapping{{"nid", text(ni.NID.String())}, {"status", text(ni.Status)}}
 	if ni.NID.IsZero() { // the NI waits, and its NID is not configured
@@ -208,7 +209,7 @@ func niDocument(ni *api.NI, level int64) mapping {
 	)
 }
 
-// tunablesDocument returns a driver's tunables.
+// tunablesDocument returns the tunables of a driver as a mapping.
 func tunablesDocument(list []api.Tunable) (m mapping) {
 	for _, t := range list {
 		value := number(t.Value)

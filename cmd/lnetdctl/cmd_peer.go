@@ -18,7 +18,7 @@ func (p *program) peerCommand() *cobra.Command {
 		p.peerAddCommand(), p.peerDelCommand(), p.peerShowCommand(), p.peerListCommand(), p.peerSetCommand())
 }
 
-// peerOptions are the options of "peer add" and "peer del".
+// peerOptions holds the options of "peer add" and "peer del".
 type peerOptions struct {
 	primary     string
 	nids        cli.List
@@ -93,7 +93,8 @@ func (p *program) peerDel(ctx context.Context, o peerOptions) error {
 	return p.tell(peerDelErrors, func(c *client.Client) error { return c.DeletePeer(ctx, r) })
 }
 
-// peerNIDs parses the NIDs of a peer. It has reported the error.
+// peerNIDs parses the NIDs of a peer in the options and stores them in primary and others. If it returns an
+// error, it has printed it.
 func (p *program) peerNIDs(
 	ctx context.Context, o peerOptions, form errorForm, primary *lnet.NID, others *[]lnet.NID,
 ) error {

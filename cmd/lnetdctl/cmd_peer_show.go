@@ -51,14 +51,15 @@ func (p *program) peerListCommand() *cobra.Command {
 	})
 }
 
-// peerFilter selects the peers to print: those that have one of nids, or all if nids is empty. max
-// limits their number; 0 means no limit.
+// peerFilter selects the peers to print: those that have one of the NIDs in nids, or all peers if nids is empty.
+// The field max is the maximum number of peers; 0 means that the number is not limited.
 type peerFilter struct {
 	nids string
 	max  uint32
 }
 
-// of returns the selected peers without duplicates.
+// of yields the peers that have one of the given NIDs, up to f.max and without duplicates. The level of detail
+// is that of client.EachPeer.
 func (f peerFilter) of(ctx context.Context, c *client.Client, nids []string, detail int) iter.Seq2[api.Peer, error] {
 	return func(yield func(api.Peer, error) bool) {
 		seen := map[lnet.NID]bool{}
@@ -78,7 +79,8 @@ func (f peerFilter) of(ctx context.Context, c *client.Client, nids []string, det
 	}
 }
 
-// showPeers prints peers as a list.
+// showPeers prints the peers that f selects as a list under a key. The function item returns the form of a peer
+// at a verbosity level.
 func (p *program) showPeers(
 	ctx context.Context, key string, f peerFilter, level int64, item func(peer *api.Peer, level int64) mapping,
 ) error {
@@ -104,7 +106,8 @@ func (p *program) showPeers(
 		func(peer *api.Peer) mapping { return item(peer, level) })
 }
 
-// peerDocument returns one peer of the document of "peer show" (lnetctl 5.4).
+// peerDocument returns the item for one peer in the document of "peer show" (lnetctl 5.4). It has the fields
+// that are printed at the given verbosity level.
 func peerDocument(p *api.Peer, level int64) mapping {
 	m := mapping{
 		{"primary nid", text(p.Primary.String())},
@@ -120,7 +123,8 @@ func peerDocument(p *api.Peer, level int64) mapping {
 	return append(m, entry{"peer ni", nis})
 }
 
-// peerNIDocument returns the fields of a peer NI that the verbosity level selects.
+// peerNIDocument returns the mapping for a peer NI in the document of "peer show". It has the fields that are
+// printed at the given verbosity level.
 func peerNIDocument(i *api.PeerNI, level int64) mapping {
 	m := make(mapping, 0, 16)
 	m = append(m, entry{"nid", text(i.NID.String())})

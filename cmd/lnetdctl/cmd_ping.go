@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// pingOptions are the options of ping.
+// pingOptions holds the options of the command "ping".
 type pingOptions struct {
 	source  string
 	timeout string
@@ -55,7 +55,8 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 	return p.pingTargets(ctx, pingErrors, req, operands)
 }
 
-// pingTargets pings nodes according to req and prints the results.
+// pingTargets makes lnetd ping the nodes that targets name, with the source and timeout of req, and prints the
+// results.
 func (p *program) pingTargets(ctx context.Context, form errorForm, req api.PingRequest, targets []string) (err error) {
 	if req.NIDs, err = p.expandTargets(ctx, targets, api.PingTargetsMax); err != nil {
 		return p.badList(form, err)
@@ -120,8 +121,8 @@ func answered(r api.PingResult) mapping {
 	}
 }
 
-// noTargets reports a ping without targets. lnetctl's text does not help the user, so it adds a
-// hint.
+// noTargets prints the error of "ping" without targets, and returns the exit status. It adds a hint, because
+// lnetctl's message does not say what is wrong.
 func (p *program) noTargets() error {
 	const needs = "Ping needs NID targets"
 	if p.json {
@@ -133,7 +134,8 @@ func (p *program) noTargets() error {
 	return status(exitInvalid)
 }
 
-// badSource reports a source that is not a NID. lnetctl reports no such error (lnetctl 4.12).
+// badSource prints the error of "ping" if the source is not a NID, and returns the exit status. lnetctl does
+// not check this (lnetctl 4.12).
 func (p *program) badSource(source string, err error) error {
 	return p.invalid(pingErrors, -22, "cannot parse source NID '"+source+"'", err.Error())
 }

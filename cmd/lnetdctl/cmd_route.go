@@ -16,7 +16,7 @@ func (p *program) routeCommand() *cobra.Command {
 		p.routeAddCommand(), p.routeDelCommand(), p.routeShowCommand())
 }
 
-// routeOptions are the options of all route commands.
+// routeOptions holds the options of the commands about routes.
 type routeOptions struct {
 	net            string
 	gateways       cli.List
@@ -27,7 +27,7 @@ func (o *routeOptions) add(c *cobra.Command) {
 	c.Flags().StringVarP(&o.net, "net", "n", "", "destination `NET` of the route")
 }
 
-// addGateways adds the option for several gateways.
+// addGateways adds the option --gateway, which names one or more gateways, to a command.
 func (o *routeOptions) addGateways(c *cobra.Command) {
 	c.Flags().VarP(&o.gateways, "gateway", "g", "`NIDS` of gateways; may be repeated")
 }
@@ -73,8 +73,7 @@ func (p *program) routeAdd(ctx context.Context, o routeOptions) error {
 		return err
 	}
 	r := api.RouteAddition{Net: net, Gateways: gateways}
-	// A value that is not a number counts as not given (lnetctl 4.6). -1 stands for an undefined
-	// number of hops.
+	// A value that is not a number is ignored (lnetctl 4.6). -1 means that no number of hops is set.
 	if n, ok := p.numberOrNone("hop", o.hops); ok && n != -1 {
 		if api.HopsRange.Check(n) != nil {
 			return p.invalid(routeAddErrors, -22, "invalid hop count must be between 1 and 255", "")
@@ -123,7 +122,8 @@ func (p *program) routeDel(ctx context.Context, o routeOptions) error {
 	})
 }
 
-// routeEnds parses the net and the gateways of routes. It has reported the error.
+// routeEnds returns the net and the gateways that the options of a command name. If it returns an error, it has
+// printed it.
 func (p *program) routeEnds(ctx context.Context, o routeOptions, form errorForm) (lnet.Net, []lnet.NID, error) {
 	const missing = "missing mandatory parameters:"
 	switch {
@@ -158,7 +158,7 @@ lnetdctl route show --net o2ib`,
 	}, func(ctx context.Context) error {
 		filter := api.RouteFilter{Net: o.net, Gateway: gateway, Hops: -1, Priority: -1}
 		if n, ok := p.numberOrNone("hop", o.hops); ok {
-			filter.Hops = max(n, 0) // -1 matches routes without hops
+			filter.Hops = max(n, 0) // -1 selects routes for which no number of hops is set
 		}
 		if n, ok := p.numberOrNone("priority", o.priority); ok {
 			filter.Priority = n

@@ -22,12 +22,12 @@ func (p *program) selectionCommand() *cobra.Command {
 	return c
 }
 
-// ruleKind is a type of selection rules (lnetctl 11).
+// ruleKind is one of the types of selection rules (lnetctl 11), with the texts for its commands.
 type ruleKind struct {
 	name, about string
-	// patterns are the names of the options for patterns.
+	// patterns holds the names of the options that set the patterns of a rule.
 	patterns []string
-	// long describes the effect of a rule. example is a command that adds one.
+	// long describes the effect of a rule. example is a command that adds such a rule.
 	long, example string
 }
 
@@ -49,7 +49,7 @@ highest.`,
 	},
 }
 
-// selectionOptions are the options of all commands about selection rules.
+// selectionOptions holds the options of the commands about selection rules.
 type selectionOptions struct {
 	patterns     map[string]*string
 	priority, id string
@@ -77,7 +77,7 @@ func (k *ruleKind) synopsis(verb string, optional bool) string {
 	return verb
 }
 
-// single returns the kind of object that a pattern without wildcards names: "net" or "NID".
+// single returns the word for what a pattern without wildcards names in rules of this type: "net" or "NID".
 func (k *ruleKind) single() string {
 	if k.name == "net" {
 		return "net"
@@ -153,8 +153,8 @@ rules that have it, or that match it if it is a single ` + k.single() + `, are p
 	return c
 }
 
-// covers reports whether a rule has the filter's patterns, or matches the single nets and NIDs in
-// the filter.
+// covers reports whether "show" prints a rule if filter has the given patterns. For each of them, the rule must
+// have the same pattern, or a pattern that matches it if it is a single net or NID.
 func covers(rule, filter *api.SelectionRule) bool {
 	for _, p := range [][2]lnet.Pattern{
 		{rule.Net, filter.Net}, {rule.NID, filter.NID}, {rule.Local, filter.Local}, {rule.Remote, filter.Remote},
@@ -166,7 +166,7 @@ func covers(rule, filter *api.SelectionRule) bool {
 	return true
 }
 
-// coversOne reports whether pattern matches one, if one is a single net or NID.
+// coversOne reports whether one is a single net or NID that pattern matches.
 func coversOne(pattern, one lnet.Pattern) bool {
 	if n, ok := one.OneNet(); ok && !one.HasAddress() {
 		return pattern.MatchNet(n)
@@ -179,7 +179,7 @@ func selectionErrors(op string) errorForm {
 	return errorForm{kind: oldDocument, op: op, entity: "selection"}
 }
 
-// selectionRule parses the options. It has reported the error.
+// selectionRule returns the rule that the options describe. If it returns an error, it has printed it.
 func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm) (api.SelectionRule, error) {
 	r := api.SelectionRule{Type: k.name}
 	into := map[string]*lnet.Pattern{"net": &r.Net, "nid": &r.NID, "local": &r.Local, "remote": &r.Remote}

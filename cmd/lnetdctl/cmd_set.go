@@ -13,24 +13,25 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
 )
 
-// A settable is a parameter of "set".
+// A settable is a parameter that the command "set" can set.
 type settable struct {
 	name  string
 	about string
-	// noEffect explains that setting the value has no effect. It is empty if it has one.
+	// noEffect is a message that setting the parameter has no effect. It is empty if setting it has an
+	// effect.
 	noEffect string
-	// valid describes the valid values. It may be empty.
+	// valid describes the valid values, for messages. It may be empty.
 	valid string
-	// set requests the change to a numeric value.
+	// set asks lnetd to set the parameter to a number.
 	set func(ctx context.Context, c *client.Client, value int64) error
-	// words maps values that are not numbers to changes.
+	// words holds the values that are not numbers, with the changes that they stand for.
 	words map[string]api.GlobalsChange
 }
 
-// discoveryName is the name of the parameter that has words for values too.
+// discoveryName is the name of the parameter for discovery, whose values may also be words.
 const discoveryName = "discovery"
 
-// discoveryWords returns the modes of discovery by name (lnetctl 11).
+// discoveryWords returns for the name of each discovery mode the change that sets it (lnetctl 11).
 func discoveryWords() map[string]api.GlobalsChange {
 	off, on := map[string]int64{discoveryName: 0}, map[string]int64{discoveryName: 1}
 	return map[string]api.GlobalsChange{
@@ -65,7 +66,7 @@ func (p *program) settables() []settable {
 	return all
 }
 
-// parameterSettable returns the settable of a parameter of the node.
+// parameterSettable returns the settable for a parameter of the node.
 func (p *program) parameterSettable(one *parameters.Parameter) settable {
 	s := settable{
 		name: one.Name, about: one.Describe(), noEffect: one.NoEffect, valid: one.Valid(),
@@ -138,7 +139,8 @@ func (p *program) set(ctx context.Context, s *settable, operands []string) error
 	return err
 }
 
-// warnOfGlobal prints a warning if the parameter's value differs from the value that was set.
+// warnOfGlobal reads a parameter after it was set, and prints a warning if its value is not the one that was
+// requested.
 func (p *program) warnOfGlobal(ctx context.Context, c *client.Client, one *parameters.Parameter, value int64) error {
 	if one.NoEffect != "" {
 		return nil

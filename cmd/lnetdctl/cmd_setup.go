@@ -17,11 +17,11 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
-// action is a setting of the host that must be changed.
+// action is a change of the host's network settings that is needed.
 type action struct {
-	// Command is the equivalent shell command.
+	// Command is a shell command that makes the change.
 	Command string `json:"command"`
-	// Current is the current value, if it is known.
+	// Current is the present value of the setting. It may be empty.
 	Current string `json:"current,omitempty"`
 
 	do func(ctx context.Context, h host) error
@@ -67,7 +67,8 @@ this does not happen.
 	}, sysctlActions)
 }
 
-// setupCommand returns a command that prints the actions of plan, or performs them.
+// setupCommand returns a command that prints the actions that plan returns or, with the option --run, performs
+// them.
 func (p *program) setupCommand(m manual, plan func(ctx context.Context, h host, rails []rail) ([]action, error)) *cobra.Command {
 	var run bool
 	c := leaf(m, func(ctx context.Context) error {
@@ -150,10 +151,10 @@ func (p *program) showActions(actions []action, done bool) error {
 	return nil
 }
 
-// mrTables is the base of the numbers of routing tables. The interface index is added.
+// mrTables plus the index of an interface is the number of the routing table for that interface.
 const mrTables = 10000
 
-// routingActions returns the routes and rules that rails lack.
+// routingActions returns the actions that add the missing IP routes and rules for rails.
 func routingActions(ctx context.Context, h host, rails []rail) ([]action, error) {
 	actions := []action{}
 	for _, r := range rails {
@@ -167,7 +168,8 @@ func routingActions(ctx context.Context, h host, rails []rail) ([]action, error)
 			{[]string{"route", "show", r.address.Masked().String(), "dev", r.device, "table", table}, route},
 			{[]string{"rule", "show", "from", address, "table", table}, rule},
 		} {
-			// Showing a table that was never used fails.
+			// The command that shows a routing table fails if the table was never used, which means
+			// that the entry is missing.
 			if said, err := h.Run(ctx, append([]string{"ip", family}, c.show...)...); err == nil && strings.TrimSpace(said) != "" {
 				continue
 			} else if errors.Is(err, exec.ErrNotFound) {
@@ -183,7 +185,7 @@ func routingActions(ctx context.Context, h host, rails []rail) ([]action, error)
 	return actions, nil
 }
 
-// sysctlActions returns the parameters of rails that must be changed.
+// sysctlActions returns the actions that change the kernel parameters of rails whose values are not right.
 func sysctlActions(_ context.Context, h host, rails []rail) ([]action, error) {
 	var keys [][]string
 	for _, r := range rails {
@@ -195,7 +197,7 @@ func sysctlActions(_ context.Context, h host, rails []rail) ([]action, error) {
 		}
 	}
 	if len(keys) > 0 {
-		keys = append(keys, ipv4Key("all", "arp_filter")) // it applies to every interface
+		keys = append(keys, ipv4Key("all", "arp_filter")) // the value for "all" applies to every interface
 	}
 	actions := []action{}
 	for _, key := range keys {
@@ -229,8 +231,8 @@ func wantedSysctl(h host, name, current string) (string, error) {
 	case "arp_filter":
 		return "0", nil
 	}
-	// The kernel uses the maximum of the interface's value and that of "all". Only rp_filter 1 does
-	// harm.
+	// The kernel uses the maximum of the values for the interface and for "all". Of the possible values
+	// of rp_filter, only 1 must not be used.
 	all, err := h.Sysctl(ipv4Key("all", name))
 	if current != "1" && all != "1" {
 		return current, err
@@ -238,7 +240,8 @@ func wantedSysctl(h host, name, current string) (string, error) {
 	return "2", err
 }
 
-// sysctlName formats a key for sysctl, which writes dots in interface names as slashes.
+// sysctlName returns the name of a kernel parameter as the command sysctl expects it, with slashes instead of the
+// dots in names of interfaces.
 func sysctlName(key []string) string {
 	words := make([]string, len(key))
 	for k, w := range key {

@@ -18,7 +18,7 @@ func (p *program) udspCommand() *cobra.Command {
 		p.udspAddCommand(), p.udspDelCommand(), p.udspShowCommand())
 }
 
-// udspErrors is the error form of all policy commands: lnetctl calls each "add".
+// udspErrors is the form of the errors of all commands about policies. As in lnetctl, all have the word "add".
 var udspErrors = errorForm{kind: oldDocument, op: "add", entity: "udsp"}
 
 const udspExits = `0    success
@@ -28,7 +28,7 @@ const udspExits = `0    success
 254  the rule does not exist (-2)
 255  lnetd does not answer (-1)`
 
-// udspOptions are the options of "udsp add".
+// udspOptions holds the options of "udsp add".
 type udspOptions struct {
 	src, dst, rte   []string
 	priority, index string
@@ -82,8 +82,8 @@ func (p *program) udspAdd(ctx context.Context, o udspOptions) error {
 	})
 }
 
-// udspRules returns the requested rules, one for each combination of patterns. It has reported the
-// error.
+// udspRules returns the rules that the options request, one for each combination of patterns. If it returns an
+// error, it has printed it.
 func (p *program) udspRules(o udspOptions) ([]api.UDSPRule, error) {
 	var one api.UDSPRule
 	if o.priority != "" {
@@ -133,7 +133,7 @@ func (p *program) udspRules(o udspOptions) ([]api.UDSPRule, error) {
 	return rules, nil
 }
 
-// removeRules deletes rules that were added.
+// removeRules deletes the rules in added from lnetd, to undo a command that has failed later.
 func removeRules(ctx context.Context, c *client.Client, added []api.UDSPRule) error {
 	if len(added) == 0 {
 		return nil
@@ -151,7 +151,7 @@ func removeRules(ctx context.Context, c *client.Client, added []api.UDSPRule) er
 	return err
 }
 
-// udspNumber parses a number that is not negative. It has reported the error.
+// udspNumber parses a number that must not be negative. If it returns an error, it has printed it.
 func (p *program) udspNumber(what, given string) (int, error) {
 	n, ok := parseNumber(given)
 	if !ok || api.PriorityRange.Check(n) != nil {
@@ -239,7 +239,7 @@ func rulesDocument(rules []api.UDSPRule) mapping {
 	return section("udsp", list)
 }
 
-// appendPattern appends a pattern unless it is empty.
+// appendPattern appends a pattern with a key to m and returns the result. It omits an empty pattern.
 func appendPattern(m mapping, key string, d lnet.Pattern) mapping {
 	if d.IsZero() {
 		return m

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// versionPatience is the timeout for a daemon that hangs.
+// versionPatience is how long "version" waits for an lnetd that does not answer.
 const versionPatience = 2 * time.Second
 
 func (p *program) versionCommand() *cobra.Command {

@@ -10,15 +10,15 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
-// group returns a command that requires a subcommand. Its examples are the first example of each
-// subcommand.
+// group returns a command that only has subcommands. The examples in its help are the first examples of the
+// subcommands.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: name, Short: short}
 	addTo(c, commands...)
 	return c
 }
 
-// addTo adds commands to a group, with their first examples.
+// addTo adds subcommands to a group, and their first examples to its help.
 func addTo(group *cobra.Command, commands ...*cobra.Command) {
 	group.AddCommand(commands...)
 	for _, c := range commands {
@@ -32,19 +32,20 @@ type manual struct {
 	// use is the command's name with its options and operands.
 	use                  string
 	short, long, example string
-	// exits is the EXIT STATUS section if it differs from the usual one.
+	// exits is the section EXIT STATUS. If it is empty, the help has the usual one.
 	exits string
 	// number reports whether the operand is a number.
 	number bool
-	// helps reports whether --help is a success. In lnetctl this is so only for ping and discover.
+	// helps reports whether the exit status of --help is 0. As in lnetctl, this is so only for ping and
+	// discover.
 	helps bool
 }
 
-// needsHelp ends a command with an exit status after printing its help on stdout, as lnetctl does
-// if arguments are missing (lnetctl 1.5).
+// needsHelp is an error with which a command asks to print its help on stdout and to exit with a status, as
+// lnetctl does if arguments are missing (lnetctl 1.5).
 type needsHelp struct{ status }
 
-// command returns a command that passes its operands to run.
+// command returns a command with the given help texts. It calls run with its operands.
 func command(m manual, run func(ctx context.Context, operands []string) error) *cobra.Command {
 	c := &cobra.Command{
 		Use: m.use, DisableFlagsInUseLine: true,
@@ -61,7 +62,7 @@ func command(m manual, run func(ctx context.Context, operands []string) error) *
 	return c
 }
 
-// leaf returns a command without operands.
+// leaf returns a command with the given help texts that accepts no operands. It calls run.
 func leaf(m manual, run func(ctx context.Context) error) *cobra.Command {
 	return command(m, func(ctx context.Context, operands []string) error {
 		if len(operands) > 0 {
@@ -71,7 +72,8 @@ func leaf(m manual, run func(ctx context.Context) error) *cobra.Command {
 	})
 }
 
-// verbosity adds a verbosity option whose level is optional (lnetctl 4.4).
+// verbosity adds the option --verbose to a command. Its value, the level, may be omitted and is 1 then (lnetctl
+// 4.4).
 func verbosity(c *cobra.Command, level *string, usage string) {
 	c.Flags().StringVarP(level, "verbose", "v", "0", usage)
 	v := c.Flags().Lookup("verbose")
@@ -79,7 +81,7 @@ func verbosity(c *cobra.Command, level *string, usage string) {
 	v.Annotations = map[string][]string{optionalLevel: nil}
 }
 
-// verbosityLevel returns the level of the option.
+// verbosityLevel returns the level that the value of --verbose stands for. It is 1 if the value is not a number.
 func verbosityLevel(given string) int64 {
 	level, ok := parseNumber(given)
 	if !ok {
@@ -88,7 +90,8 @@ func verbosityLevel(given string) int64 {
 	return level
 }
 
-// tell sends a change to the daemon and reports its error.
+// tell calls do, which sends a request to lnetd. If do returns an error, tell prints it and returns the exit
+// status.
 func (p *program) tell(form errorForm, do func(c *client.Client) error) error {
 	client := p.client()
 	defer client.Close()

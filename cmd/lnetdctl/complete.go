@@ -16,11 +16,12 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
-// completionPatience is the timeout for the daemon while a user waits for a completion.
+// completionPatience is the timeout for a request to lnetd whose answer is needed for a completion. It is short,
+// because the user waits.
 const completionPatience = time.Second
 
-// bashWords precedes the script for bash. The script needs a function of the package
-// bash-completion. If that is not installed, bashWords defines a simple one that splits words at
+// bashWords is put before the completion script for bash, which needs a function of the package bash-completion.
+// If this package is not installed, bashWords defines a simple form of the function that splits words at
 // spaces.
 const bashWords = `declare -F _get_comp_words_by_ref >/dev/null || _get_comp_words_by_ref() {
     local line=${COMP_LINE:0:COMP_POINT}
@@ -66,18 +67,18 @@ lnetdctl completion fish > /etc/fish/completions/lnetdctl.fish`,
 	return c
 }
 
-// complete serves the script that "completion" prints: it prints the completions of the last word
-// of a line. It never prints an error. Without a daemon it completes only what it knows itself.
+// complete prints the completions of the last word of a command line, for the script that "completion" prints.
+// It never prints an error. If lnetd cannot be reached, it completes only words that do not depend on lnetd.
 func (p *program) complete(root *cobra.Command, args []string) int {
 	root.SetErr(io.Discard)
 	p.stderr = io.Discard
 	p.completions(root)
 	root.SetArgs(args)
-	_ = root.ExecuteContext(context.Background()) // an invalid line has no completions
+	_ = root.ExecuteContext(context.Background()) // for an invalid line nothing is printed
 	return exitOK
 }
 
-// candidates returns the completions of the last word of a line.
+// candidates returns the possible completions of the last word of a command line.
 func (p *program) candidates(line []string) []string {
 	var out bytes.Buffer
 	one := *p
@@ -92,8 +93,8 @@ func (p *program) candidates(line []string) []string {
 	return found
 }
 
-// completions sets the completion functions of c and its subcommands. They are chosen by the names
-// of values and operands in the help.
+// completions sets the completion functions of the command c and its subcommands. It chooses them by the names
+// that values of options and operands have in the help.
 func (p *program) completions(c *cobra.Command) {
 	_, operands, _ := strings.Cut(c.Use, " ")
 	if i := strings.LastIndex(operands, "]"); i >= 0 && !strings.HasSuffix(operands, "]") {
@@ -113,7 +114,7 @@ func (p *program) completions(c *cobra.Command) {
 	}
 }
 
-// offer returns a completion function for the first known one of names.
+// offer returns a completion function that offers the values of the first name for which values are known.
 func (p *program) offer(names []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		before := ""
@@ -139,8 +140,8 @@ func (p *program) offer(names []string) cobra.CompletionFunc {
 	}
 }
 
-// values returns a function that lists the values of a name in options or synopses, or nil if the
-// name is unknown.
+// values returns a function that lists the possible values for a name of an option, or of a value or operand in
+// the help. It returns nil if no values are known for the name.
 func (p *program) values(name string) func() []string {
 	switch name {
 	case "source", "local_nid":
@@ -159,7 +160,8 @@ func (p *program) values(name string) func() []string {
 	return nil
 }
 
-// asked reads a list from the daemon with a short timeout. It returns nil on errors.
+// asked reads a list from lnetd with a short timeout, and returns the words that the function words makes of its
+// items. It returns nil if there is an error.
 func asked[T any](p *program, get func(ctx context.Context, c *client.Client) ([]T, error), words func(v *T) []string) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)
 	defer cancel()
@@ -199,7 +201,7 @@ func (p *program) allNIDs() []string {
 		})...)
 }
 
-// nets returns the nets of the node and those that routes lead to.
+// nets returns the names of the nets of the node and of those to which routes lead.
 func (p *program) nets() []string {
 	own := asked(p,
 		func(ctx context.Context, c *client.Client) ([]api.Net, error) { return c.Nets(ctx, "") },
@@ -217,7 +219,7 @@ func (p *program) routes(words func(r *api.Route) []string) []string {
 	}, words)
 }
 
-// policies returns the indexes of the user policies.
+// policies returns the indexes of the user-defined selection policies.
 func (p *program) policies() []string {
 	return asked(p,
 		func(ctx context.Context, c *client.Client) ([]api.UDSPRule, error) { return c.UDSP(ctx, "") },
@@ -229,7 +231,7 @@ func (p *program) policies() []string {
 		})
 }
 
-// interfaces returns the interfaces of this host, which is the daemon's too.
+// interfaces returns the names of the network interfaces of this host, on which lnetd runs too.
 func interfaces() []string {
 	all, err := net.Interfaces()
 	if err != nil {

@@ -17,28 +17,30 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/modparam"
 )
 
-// stdinName is the name of standard input in problem reports.
+// stdinName is the name of standard input in messages about problems.
 const stdinName = "stdin"
 
-// documentOptions select the format of a file.
+// documentOptions holds the option that selects the format of a configuration file.
 type documentOptions struct{ modprobe bool }
 
 func (o *documentOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.modprobe, "modprobe", false, "the file has module parameters, in the format of /etc/modprobe.d")
 }
 
-// A document is a configuration file that has been read.
+// A document is a configuration file that has been read, and converted to YAML if necessary.
 type document struct {
 	api.Document
-	// modprobe reports whether the text was converted from a modprobe file, line by line.
+	// modprobe reports whether the text was converted from a modprobe file. Its line numbers are those
+	// of the modprobe file.
 	modprobe bool
-	// found holds the problems of that file. If wrong is set, the text holds the valid rest.
+	// found holds the problems that were found during the conversion. If wrong is set, they include
+	// errors, and the text has only the valid part of the file.
 	found []api.Problem
 	wrong bool
 }
 
-// readDocument reads the file that the operand names, or standard input for "-" or without an
-// operand. It has reported the error.
+// readDocument reads the file that the operand names, or standard input if the operand is "-" or missing. If it
+// returns an error, it has printed it.
 func (p *program) readDocument(o documentOptions, operands []string) (document, error) {
 	d, err := p.readText(operands)
 	if err != nil || !o.modprobe {
@@ -57,14 +59,15 @@ func (p *program) readDocument(o documentOptions, operands []string) (document, 
 	return of, nil
 }
 
-// withFound returns lnetd's problems together with those found before.
+// withFound returns the problems that lnetd has reported, together with those that were found during the
+// conversion from a modprobe file.
 func (d *document) withFound(said []api.Problem) []api.Problem {
 	if !d.modprobe {
 		return said
 	}
 	all := slices.Clone(d.found)
 	for _, one := range said {
-		one.Column = 0 // the column in the converted text
+		one.Column = 0 // columns of the converted text are wrong for the modprobe file
 		if name := modparam.Option(one.Key); name != "" {
 			one.Key = name
 		}
@@ -74,7 +77,8 @@ func (d *document) withFound(said []api.Problem) []api.Problem {
 	return all
 }
 
-// judged returns the error of a document, given lnetd's warnings and error.
+// judged returns the error to print about a document for which lnetd has returned warnings and the error err. It
+// is nil only if err is nil and the conversion found no errors.
 func (d *document) judged(warnings []api.Problem, err error) error {
 	if !d.wrong && err == nil {
 		return nil
@@ -93,7 +97,7 @@ func (d *document) judged(warnings []api.Problem, err error) error {
 	return f
 }
 
-// readText reads a document like readDocument, but does not convert module parameters to YAML.
+// readText reads a file like readDocument, but does not convert it to YAML.
 func (p *program) readText(operands []string) (d api.Document, err error) {
 	if len(operands) > 1 {
 		return d, fmt.Errorf("unexpected operand '%s'", operands[1])
@@ -123,8 +127,9 @@ func (p *program) readText(operands []string) (d api.Document, err error) {
 	return d, nil
 }
 
-// changeBy changes the configuration according to a document, or returns the changes in a dry run.
-// An invalid document is still sent, as a dry run, to find all problems.
+// changeBy makes lnetd change the configuration according to a document, and prints warnings. It returns the
+// changes. In a dry run, lnetd only returns them. A document with errors is sent as a dry run, so that lnetd
+// finds further problems. If changeBy returns an error, it has printed it.
 func (p *program) changeBy(ctx context.Context, form errorForm, d *document, r api.ConfigurationChange) (done api.ConfigurationChanged, err error) {
 	r.Document, r.Dry = d.Document, r.Dry || d.wrong
 	err = p.tell(form, func(c *client.Client) error {
@@ -138,7 +143,8 @@ func (p *program) changeBy(ctx context.Context, form errorForm, d *document, r a
 	return done, err
 }
 
-// warnOf prints entries without effect, and changes that need a restart.
+// warnOf prints a warning for each entry of a document that has no effect, and for each change that needs a
+// restart of lnetd.
 func (p *program) warnOf(done *api.ConfigurationChanged) {
 	for k := range done.Warnings {
 		p.warn(done.Warnings[k].Error())

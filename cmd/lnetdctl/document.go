@@ -10,22 +10,22 @@ import (
 	"unicode/utf8"
 )
 
-// mapping is a YAML mapping in display order.
+// mapping is a YAML mapping with its entries in the order in which they are printed.
 type mapping []entry
 
-// sequence is a YAML sequence. In lnetctl's documents all items are mappings.
+// sequence is a YAML sequence of mappings. lnetctl's documents have no other sequences.
 type sequence []mapping
 
 // scalars is a YAML sequence of scalars.
 type scalars []scalar
 
-// entry is a key and its value: a mapping, a sequence, scalars, a scalar, or nil.
+// entry is a key with its value. The value is a mapping, a sequence, scalars, a scalar, or nil.
 type entry struct {
 	key   string
 	value any
 }
 
-// scalar is a value as printed, including quotes.
+// scalar is the text of a value exactly as it is printed, including quotes.
 type scalar string
 
 func number[T ~int | ~int64 | ~uint64](n T) scalar {
@@ -37,16 +37,16 @@ func number[T ~int | ~int64 | ~uint64](n T) scalar {
 
 func boolean(b bool) scalar { return scalar(strconv.FormatBool(b)) }
 
-// quoted returns text in double quotes, the form of CPT lists and of texts in lnetctl's older error
-// documents.
+// quoted returns a text as a scalar in double quotes. lnetctl uses this form for lists of CPTs, and for texts in
+// its older error documents.
 func quoted(s string) scalar { return scalar(doubleQuoted(s)) }
 
-// tagged returns text in double quotes after the non-specific tag, the form of texts in lnetctl's
-// newer error documents.
+// tagged returns a text as a scalar in double quotes after the YAML tag "!". lnetctl uses this form for texts in
+// its newer error documents.
 func tagged(s string) scalar { return scalar("! " + doubleQuoted(s)) }
 
-// text returns a plain scalar, or a tagged and quoted one if the plain one would parse as something
-// else.
+// text returns a text as a scalar. It is plain if YAML would read it as the same text, and otherwise in quotes
+// after the tag "!".
 func text(s string) scalar {
 	switch {
 	case plainSafe(s):
@@ -57,27 +57,28 @@ func text(s string) scalar {
 	return tagged(s)
 }
 
-// layout is one of lnetctl's layouts of documents.
+// layout is one of the ways in which lnetctl indents documents.
 type layout struct {
-	// indent is the width of one level.
+	// indent is the number of columns by which each level of mappings is indented.
 	indent int
-	// dash is the width of a sequence item's mark: the dash and the spaces after it.
+	// dash is the number of columns that the mark of a sequence item takes: the dash and the spaces
+	// after it.
 	dash int
 	// nested reports whether a sequence is one level deeper than its key.
 	nested bool
 }
 
 var (
-	// wide is the layout of what the kernel reports through its newer interface: nets, routes,
-	// peers, and errors about them.
+	// wide is the layout of nets, routes, peers, and errors about them. In lnetctl these come from the
+	// kernel's newer interface.
 	wide = layout{indent: 6, dash: 6}
-	// narrow is the layout of ping and discover results.
+	// narrow is the layout of the results of pings and discoveries.
 	narrow = layout{indent: 2, dash: 2}
 	// classic is the layout of everything else.
 	classic = layout{indent: 4, dash: 2, nested: true}
 )
 
-// write prints the document.
+// write prints the document m in this layout.
 func (l layout) write(w io.Writer, m mapping) error {
 	var b bytes.Buffer
 	l.mapping(&b, m, 0, false)
@@ -85,8 +86,8 @@ func (l layout) write(w io.Writer, m mapping) error {
 	return err
 }
 
-// mapping prints m with its keys at column col. begun reports whether the line of the first key has
-// been started.
+// mapping prints m with its keys at the column col. If begun is set, the first key continues a line that has
+// been begun, and so is not indented.
 func (l layout) mapping(b *bytes.Buffer, m mapping, col int, begun bool) {
 	for i, e := range m {
 		if i > 0 || !begun {
@@ -147,8 +148,9 @@ func blanks(b *bytes.Buffer, n int) {
 	b.WriteString(some[:n])
 }
 
-// plainSafe reports whether s parses as itself without quotes in a block mapping. Words that YAML
-// reads as numbers or booleans count as safe, because lnetctl never quotes them.
+// plainSafe reports whether s can be a value of a mapping without quotes, because YAML reads it as the same
+// text. It also returns true for words that YAML reads as numbers or booleans, because lnetctl never quotes
+// these.
 func plainSafe(s string) bool {
 	if s == "" || !printable(s) || strings.TrimSpace(s) != s {
 		return false

@@ -10,31 +10,32 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// errorForm describes how a command reports errors.
+// errorForm describes how a command prints errors, and which exit status it has.
 type errorForm struct {
 	kind       errorKind
 	op, entity string
-	// seqNo is the sequence number of the document's block that failed, or nil.
+	// seqNo is the sequence number of the block of a document that has the error, or nil.
 	seqNo *int64
-	// exit, if not 0, is the exit status for all errors. byErrno derives the exit status from the
-	// errno even for a newDocument.
+	// exit, if not 0, is the exit status for all errors. If byErrno is set, the exit status is the errno
+	// even for a newDocument.
 	exit    status
 	byErrno bool
-	// explained adds the cause and the remedy to the text, even if the output is a pipe: lnetctl
-	// has no text to compare with.
+	// explained is set if the cause and the remedy are always printed. This is so for commands that
+	// lnetctl does not have, because no script compares their output with lnetctl's.
 	explained bool
-	// advises prints the valid values even if a script may compare the output. They are printed as
-	// a warning, so the document stays equal to lnetctl's.
+	// advises is set if the remedy, such as the valid values, is always printed. It is printed as a
+	// warning, so that the error document is equal to lnetctl's.
 	advises bool
 }
 
 type errorKind uint8
 
 const (
-	// newDocument has errno and descr beside the entity. The exit status is that of invalid
-	// requests, whatever the errno (lnetctl 2.1).
+	// newDocument is an error document with errno and descr at the same level as the entity. The exit
+	// status is that of invalid requests for any errno (lnetctl 2.1).
 	newDocument errorKind = iota
-	// oldDocument has errno and descr below the entity. The exit status is the errno (lnetctl 2.2).
+	// oldDocument is an error document with errno and descr below the entity. The exit status is the
+	// errno (lnetctl 2.2).
 	oldDocument
 	// plainText is a line on stdout. The exit status is the errno (lnetctl 2.4).
 	plainText
@@ -51,8 +52,8 @@ func newErrorDocument(w io.Writer, op string, errors ...mapping) {
 	fmt.Fprintln(w, "...")
 }
 
-// errorEntry returns one error of such a document, or of a ping or discovery. seqNo is the sequence
-// number of the document's block, or nil.
+// errorEntry returns the item for one error in the document that newErrorDocument prints, or in the results of
+// pings and discoveries. The argument seqNo is the sequence number of the block with the error, or nil.
 func errorEntry(entity string, seqNo *int64, errno int, descr scalar) mapping {
 	m := mapping{{entity, nil}}
 	if seqNo != nil {
@@ -72,7 +73,8 @@ func oldErrorDocument(w io.Writer, op, entity string, errno int, descr string) {
 	}}}})
 }
 
-// refused reports an error of the daemon or of connecting to it, and returns the exit status.
+// refused prints an error that lnetd has returned, or an error of connecting to lnetd, and returns the exit
+// status.
 func (p *program) refused(form errorForm, err error) error {
 	f := api.FaultOf(err)
 	exit := form.exit
@@ -115,7 +117,7 @@ func (p *program) refused(form errorForm, err error) error {
 	return exit
 }
 
-// faultText returns a fault without its code, on one line.
+// faultText returns the text, the cause and the remedy of a fault as one line.
 func faultText(f *api.Fault) string {
 	s := f.Text
 	if f.Cause != "" && !strings.Contains(s, f.Cause) {
@@ -144,7 +146,7 @@ func (form *errorForm) report(p *program, f *api.Fault) {
 	}
 }
 
-// reportProblems prints each problem of a document as a separate error.
+// reportProblems prints each of the problems in f as a separate error.
 func (form *errorForm) reportProblems(p *program, f *api.Fault) {
 	if form.kind != newDocument {
 		for k := range f.Problems {
@@ -159,7 +161,8 @@ func (form *errorForm) reportProblems(p *program, f *api.Fault) {
 	newErrorDocument(p.stderr, form.op, list...)
 }
 
-// invalid reports, in the form of refused, an error detected without the daemon.
+// invalid prints an error that lnetdctl has detected itself, in the same form as refused, and returns the exit
+// status.
 func (p *program) invalid(form errorForm, errno int, text, remedy string) error {
 	return p.refused(form, &api.Fault{
 		Code: api.CodeRequestInvalid, Errno: errno, Text: text, Remedy: remedy,
@@ -174,7 +177,7 @@ func statusOf(errno int) status {
 	return exitInvalid
 }
 
-// fail reports an error that no command has reported.
+// fail prints an error that has not been printed yet.
 func (p *program) fail(err error) {
 	var f *api.Fault
 	switch {

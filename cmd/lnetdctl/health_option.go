@@ -11,10 +11,10 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// healthMax is the maximum health value (lnetctl 4.5).
+// healthMax is the maximum health of an NI or a peer NI (lnetctl 4.5).
 const healthMax = 1000
 
-// healthOptions are the options of "net set" and "peer set" for health values.
+// healthOptions holds the options of "net set" and "peer set" that set the health.
 type healthOptions struct {
 	nid    string
 	all    bool
@@ -28,7 +28,8 @@ func (o *healthOptions) add(c *cobra.Command, whose string) {
 	f.StringVarP(&o.health, "health", "t", "", "health `VALUE`, 0 to 1000; 1000 is the best")
 }
 
-// setHealth sets the health. It does nothing if the value is missing or not a number.
+// setHealth calls set to set the health that the options request. It does nothing if the value is missing or
+// not a number. If it returns an error, it has printed it.
 func (p *program) setHealth(
 	ctx context.Context, form errorForm, o healthOptions,
 	set func(c *client.Client, ctx context.Context, r api.HealthChange) error,
@@ -50,7 +51,8 @@ func (p *program) setHealth(
 	return p.tell(form, func(c *client.Client) error { return set(c, ctx, r) })
 }
 
-// whose returns the NID to change, or the zero NID for all. It has reported the error.
+// whose returns the NID whose health the options set, or the zero NID for all NIDs. If it returns an error, it
+// has printed it.
 func (p *program) whose(form errorForm, o healthOptions) (nid lnet.NID, err error) {
 	if o.all == (o.nid != "") {
 		return nid, p.invalid(form, -22, "either --nid or --all is needed", "use --nid for one NID, or --all for all of them")

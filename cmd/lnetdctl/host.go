@@ -16,18 +16,19 @@ import (
 
 // host provides the network settings that setup-mrrouting and setup-sysctl read and change.
 type host interface {
-	// Address returns the address ip of an interface with its prefix length, and the interface's
-	// index.
+	// Address returns the address ip of the interface name together with its prefix length, and the
+	// index of the interface.
 	Address(name string, ip netip.Addr) (netip.Prefix, int, error)
 	// Run runs a program and returns its output.
 	Run(ctx context.Context, argv ...string) (string, error)
-	// Sysctl reads a kernel parameter, such as "net.ipv4.conf.eth0.arp_ignore".
+	// Sysctl reads a kernel parameter. The key has the parts of its name, such as "net", "ipv4", "conf",
+	// "eth0" and "arp_ignore".
 	Sysctl(key []string) (string, error)
 	// SetSysctl sets a kernel parameter.
 	SetSysctl(key []string, value string) error
 }
 
-// thisHost is the host, or the network namespace, that lnetdctl runs in.
+// thisHost is the host on which lnetdctl runs, or the network namespace in which it runs.
 type thisHost struct{}
 
 func (thisHost) Address(name string, ip netip.Addr) (netip.Prefix, int, error) {
@@ -68,7 +69,7 @@ func (thisHost) SetSysctl(key []string, value string) error {
 	return os.WriteFile(sysctlFile(key), []byte(value), 0o644)
 }
 
-// machine returns the host to configure.
+// machine returns the host that commands configure.
 func (p *program) machine() host {
 	if p.host != nil {
 		return p.host
@@ -76,15 +77,14 @@ func (p *program) machine() host {
 	return thisHost{}
 }
 
-// rail is an NI's interface, its address there, and the interface's index.
+// rail is the interface of an NI, with the NI's address and the index of the interface.
 type rail struct {
 	device  string
 	address netip.Prefix
 	index   int
 }
 
-// sharedRails returns the interfaces of NIs that share a subnet with interfaces of other NIs, with
-// their addresses there, in the order of the NIs.
+// sharedRails returns the rails whose IP subnet is also that of another NI's rail, in the order of the NIs.
 func sharedRails(h host, nets []api.Net) ([]rail, error) {
 	var all []rail
 	for k := range nets {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
-// interactive runs the commands of stdin, one per line, each preceded by prefix. It returns the
-// status of the first one that failed. Without a terminal it stops there, unless an earlier line is
-// ignore_errors (lnetctl 1.1).
+// interactive executes the lines of stdin as commands. Each command line consists of prefix and the line. If
+// commands fail, it returns the status of the first one. At a terminal it continues after a command that has
+// failed. Otherwise it does so only after a line "ignore_errors" (lnetctl 1.1).
 func (p *program) interactive(prefix ...string) error {
 	if p.stdin == nil {
 		return nil
@@ -53,7 +53,8 @@ func (p *program) interactive(prefix ...string) error {
 	}
 }
 
-// ended returns the result of interactive mode.
+// ended returns the result of interactive mode, in which the first command that failed had the exit status
+// first.
 func ended(first int) error {
 	if first == exitOK {
 		return nil
@@ -61,8 +62,8 @@ func ended(first int) error {
 	return status(first)
 }
 
-// lines returns a function that reads the next line of stdin, or io.EOF, and whether a user types
-// the lines at a terminal.
+// lines returns a function that reads the next line of stdin and returns io.EOF after the last one. The result
+// terminal reports whether a user types the lines at a terminal.
 func (p *program) lines(prefix []string) (next func() (string, error), terminal bool) {
 	in, isFile := p.stdin.(*os.File)
 	out, printed := p.stdout.(*os.File)
@@ -107,7 +108,7 @@ func (p *program) lines(prefix []string) (next func() (string, error), terminal 
 	}, true
 }
 
-// lengthen completes the last word of a line as far as the completion is unique.
+// lengthen returns a line whose last word has been completed as far as there is only one way to do so.
 func (p *program) lengthen(prefix []string, line string) string {
 	words := strings.Fields(line)
 	if line == "" || strings.HasSuffix(line, " ") {

@@ -13,19 +13,20 @@ import (
 type line struct {
 	// cmd is the command, or the last group of commands that was named.
 	cmd *cobra.Command
-	// args are the arguments in the form that cobra reads: full option names with attached values.
+	// args holds the arguments in the form that cobra can parse: with complete names of options, to
+	// which the values are attached.
 	args []string
-	// cut allows abbreviated command names, in upper or lower case.
+	// cut is set if names of commands may be abbreviated, in upper or lower case.
 	cut bool
-	// word is a word that every level accepts, if one was given. dashed reports whether it was given
-	// with dashes.
+	// word is one of the words that all groups of commands accept, or empty if the line has none of
+	// them. dashed reports whether it was given with dashes, as in "--list-commands".
 	word   string
 	dashed bool
 	// help reports whether the command's help was requested.
 	help bool
 }
 
-// Words that every level accepts, with and without dashes (lnetctl 1.2).
+// Words that all groups of commands accept, with and without dashes (lnetctl 1.2).
 const (
 	wordHelp    = "help"
 	wordVersion = "version"
@@ -35,11 +36,11 @@ const (
 	wordIgnore  = "ignore_errors"
 )
 
-// helpSucceeds is the annotation of commands for which --help is a success.
+// helpSucceeds is the annotation of commands for which the exit status of --help is 0.
 const helpSucceeds = "help-succeeds"
 
-// instead reports whether the requested help replaces a command's work, which is not a success.
-// This is so for --help, but not for the word help before the command.
+// instead reports whether the line asks for help with an option such as --help instead of the work of a command.
+// The exit status is not 0 then, as in lnetctl. For the word "help" before a command, instead returns false.
 func (l *line) instead() bool {
 	if l.cmd.Parent() == nil || l.cmd.Name() == lstName {
 		return false
@@ -48,8 +49,8 @@ func (l *line) instead() bool {
 	return (l.help || l.dashed) && !helps
 }
 
-// unknownCommand is the error of an unknown or ambiguous command word. like lists the commands that
-// it abbreviates.
+// unknownCommand is the error of a word that is not the name of a command. If it is an ambiguous abbreviation,
+// the field like has the commands that it may stand for.
 type unknownCommand struct {
 	name, program string
 	like          []string
@@ -62,15 +63,16 @@ func (e *unknownCommand) Error() string {
 	return fmt.Sprintf("'%s' is not a valid command. See '%s --list-commands'.", e.name, e.program)
 }
 
-// optionalLevel is the annotation of options whose value is the next argument if that is a number
-// without a sign (lnetctl 4.4).
+// optionalLevel is the annotation of options with an optional value. The value is the next argument if that is
+// a number without a sign (lnetctl 4.4).
 const optionalLevel = "optional-level"
 
 // numberOperand is the annotation of commands whose operand is a number, which may be negative.
 const numberOperand = "number-operand"
 
-// readLine parses a command line like getopt_long: options in any position, long names abbreviated,
-// values attached or separate. On an error, line holds what was parsed before it.
+// readLine parses a command line like getopt_long: options may be in any position, their long names may be
+// abbreviated, and values may be attached or separate. If cut is set, names of commands may be abbreviated too.
+// If readLine returns an error, the line contains what was parsed before the error.
 func readLine(root *cobra.Command, args []string, cut bool) (line, error) {
 	args = joinLists(args)
 	l := line{cmd: root, cut: cut}
@@ -122,8 +124,8 @@ func readLine(root *cobra.Command, args []string, cut bool) (line, error) {
 	return l, nil
 }
 
-// joinLists joins an option value that ends with a comma and the next argument. Lists may then have
-// spaces after commas, as the Multi-Rail design document prints them.
+// joinLists joins the value of an option that ends with a comma and the next argument, so that lists may have
+// spaces after commas, as in the Multi-Rail design document.
 func joinLists(args []string) (out []string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -140,17 +142,19 @@ func joinLists(args []string) (out []string) {
 	return out
 }
 
-// otherNames are alternative names of options.
+// otherNames maps alternative names of options to the names of the options.
 var otherNames = map[string]string{"ip2nets": "ip2net"}
 
-// takesNumber reports whether an argument is an operand although it starts with a dash.
+// takesNumber reports whether the argument a is a negative number and the command has a number as its operand,
+// so that a is an operand and not an option.
 func (l *line) takesNumber(a string) bool {
 	_, takes := l.cmd.Annotations[numberOperand]
 	_, ok := parseNumber(a)
 	return takes && ok
 }
 
-// commonWord handles a word that every level accepts. It returns false for other words.
+// commonWord records a word that all groups of commands accept. It returns false for other words, and if the
+// command is not a group.
 func (l *line) commonWord(name string) bool {
 	switch name {
 	case wordHelp, wordVersion, wordList, wordQuit, wordExit, wordIgnore:
@@ -162,7 +166,7 @@ func (l *line) commonWord(name string) bool {
 	return false
 }
 
-// command handles a command word.
+// command handles a word that should be the name of a command in the present group.
 func (l *line) command(name string) error {
 	var like []string
 	for _, c := range l.cmd.Commands() {
@@ -184,7 +188,7 @@ func (l *line) command(name string) error {
 	return &unknownCommand{name: name, program: l.cmd.Root().Name(), like: like}
 }
 
-// helpFor handles the names after "help".
+// helpFor handles the names after the word "help", which name the command to explain.
 func (l *line) helpFor(names []string) error {
 	if l.word != wordHelp {
 		return nil
@@ -201,7 +205,8 @@ func (l *line) helpFor(names []string) error {
 	return nil
 }
 
-// long parses "name" or "name=value". used reports whether next was consumed as the value.
+// long parses a long option without its dashes, "name" or "name=value". The function next returns the next
+// argument. The result used reports whether that was the option's value.
 func (l *line) long(s string, next func() (string, bool)) (used bool, _ error) {
 	name, value, attached := strings.Cut(s, "=")
 	f, err := l.find(name)
@@ -215,7 +220,8 @@ func (l *line) long(s string, next func() (string, bool)) (used bool, _ error) {
 	return l.option(f, "--"+f.Name, value, attached, next)
 }
 
-// short parses a cluster of short options. The last one may have a value.
+// short parses one or more short options in one argument, without the dash. The last one may have a value. The
+// function next returns the next argument, and used reports whether that was the value.
 func (l *line) short(s string, next func() (string, bool)) (used bool, _ error) {
 	for i, c := range s {
 		if c == 'h' {
@@ -235,7 +241,8 @@ func (l *line) short(s string, next func() (string, bool)) (used bool, _ error) 
 	return false, nil
 }
 
-// option handles an option whose name has been parsed.
+// option handles an option whose name has been parsed. In messages its name is shown. If attached is set, value
+// is the option's value. Otherwise the value may be the next argument, and option reports whether it was.
 func (l *line) option(f *pflag.Flag, shown, value string, attached bool, next func() (string, bool)) (bool, error) {
 	used := false
 	if !attached {
@@ -264,7 +271,7 @@ func isLevel(f *pflag.Flag, s string) bool {
 	return ok
 }
 
-// find returns the option with the given name, or the only option with that prefix.
+// find returns the option with the given name, or the only option whose name begins with it.
 func (l *line) find(name string) (*pflag.Flag, error) {
 	fs := l.lookup(func(f *pflag.Flag) bool { return strings.HasPrefix(f.Name, name) })
 	for _, f := range fs {
@@ -288,7 +295,7 @@ func (l *line) find(name string) (*pflag.Flag, error) {
 	return nil, fmt.Errorf("option '--%s' is ambiguous; possibilities: %s", name, strings.Join(names, " "))
 }
 
-// lookup returns the matching options of the command and its parents.
+// lookup returns those options of the command and its parents for which match returns true.
 func (l *line) lookup(match func(*pflag.Flag) bool) []*pflag.Flag {
 	l.cmd.InitDefaultHelpFlag()
 	var found []*pflag.Flag

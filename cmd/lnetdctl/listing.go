@@ -7,7 +7,8 @@ import (
 	"iter"
 )
 
-// listing prints a document that consists of one list, item by item.
+// listing prints a document that consists of one list, item by item, so that the whole list need not be in
+// memory.
 type listing struct {
 	layout layout
 	key    string
@@ -15,16 +16,16 @@ type listing struct {
 	json bool
 
 	out   io.Writer
-	begun bool
-	b     bytes.Buffer
-	one   bytes.Buffer // an item to be indented
+	begun bool         // an item has been printed
+	b     bytes.Buffer // output that has not been written yet
+	one   bytes.Buffer // the JSON text of an item before it is indented
 }
 
-// listingPage is the number of bytes after which output is written.
+// listingPage is the number of bytes of buffered output from which it is written.
 const listingPage = 64 << 10
 
-// showList prints a list that may be long: the items as JSON with --json, otherwise the result of
-// document for each. It prints nothing for an empty list, except as JSON.
+// showList prints a list that may be long. With --json it prints the items as JSON, and otherwise the result of
+// document for each item. It prints nothing for an empty list, except with --json.
 func showList[T any](
 	p *program, form errorForm, l listing, items iter.Seq2[T, error], document func(item *T) mapping,
 ) error {
@@ -55,7 +56,7 @@ func (l *listing) item(m mapping) error {
 	return l.turn()
 }
 
-// value prints an item like printJSON does within a list.
+// value prints an item of a list in the same form as printJSON prints it within a list.
 func (l *listing) value(v any) error {
 	l.one.Reset()
 	if err := json.NewEncoder(&l.one).Encode(v); err != nil {
@@ -71,8 +72,8 @@ func (l *listing) value(v any) error {
 	return l.turn()
 }
 
-// indent indents compact JSON like json.Indent with two spaces, starting at a level. json.Indent
-// validates each byte again, which takes most of the time for a long list.
+// indent appends compact JSON to b, indented by two spaces for each level beginning at the given one. It is used
+// instead of json.Indent, which would take most of the time for a long list because it validates each byte.
 func indent(b *bytes.Buffer, compact []byte, level int) {
 	out := b.AvailableBuffer()
 	newline := func() {
@@ -113,7 +114,8 @@ func indent(b *bytes.Buffer, compact []byte, level int) {
 	b.Write(out)
 }
 
-// stringEnd returns the length of the rest of a JSON string, including the closing quote.
+// stringEnd returns the number of bytes up to the end of a JSON string, including the closing quote. The slice s
+// begins after the opening quote.
 func stringEnd(s []byte) int {
 	for k := 0; ; k++ {
 		switch s[k] {
@@ -135,7 +137,7 @@ func (l *listing) end() error {
 	return l.flush()
 }
 
-// turn writes the buffered output if it is large enough.
+// turn writes the buffered output if it has at least listingPage bytes.
 func (l *listing) turn() error {
 	if l.b.Len() < listingPage {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 )
 
-// exitStatuses is the annotation that holds a command's EXIT STATUS section.
+// exitStatuses is the annotation of commands with the section EXIT STATUS of the help.
 const exitStatuses = "exit-statuses"
 
 const commonExitStatuses = `0    success
@@ -34,8 +34,8 @@ var help = cli.Help{
 	},
 }
 
-// listCommands prints the names of c's subcommands in four columns, 80 characters wide (lnetctl
-// 1.2).
+// listCommands prints the names of the subcommands of c in four columns, which are together 80 characters wide
+// (lnetctl 1.2).
 func listCommands(w io.Writer, c *cobra.Command) {
 	names := []string{}
 	for _, sub := range cli.Visible(c) {

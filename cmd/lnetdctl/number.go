@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// numberOrNone parses the number of an option. If it is not a number, numberOrNone prints a warning
-// and treats the option as not given (lnetctl 1.8).
+// numberOrNone parses the value of an option as a number. It returns false if the option is not given, or is not
+// a number; in the latter case it prints a warning that the option is ignored (lnetctl 1.8).
 func (p *program) numberOrNone(option, given string) (int64, bool) {
 	n, ok := parseNumber(given)
 	if !ok && given != "" {
@@ -16,8 +16,9 @@ func (p *program) numberOrNone(option, given string) (int64, bool) {
 	return n, ok
 }
 
-// parseNumber parses a number as C programs do: an optional sign, then decimal, hexadecimal after
-// 0x, or octal after 0. It fails on trailing characters and overflow (lnetctl 1.8).
+// parseNumber parses a number as C programs do. After an optional sign it is hexadecimal with the prefix 0x,
+// octal with the prefix 0, and otherwise decimal. parseNumber returns false if other characters follow, or if
+// the number is too large (lnetctl 1.8).
 func parseNumber(s string) (int64, bool) {
 	digits := strings.TrimLeft(s, " \t")
 	sign := ""

@@ -20,7 +20,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
-// Exit statuses: the low 8 bits of lnetctl's results (lnetctl 1.4).
+// Exit statuses. They are the low 8 bits of the negative numbers with which lnetctl exits (lnetctl 1.4).
 const (
 	exitOK      = 0
 	exitHelp    = 1   // --help was given instead of a command's work
@@ -31,14 +31,15 @@ const (
 
 // program is one run of lnetdctl.
 type program struct {
-	// name is the name under which the program was called.
+	// name is the name by which the program was called.
 	name string
-	// stdin provides the commands if there are no arguments. It may be nil.
+	// stdin contains the commands if there are no arguments. It may be nil.
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// typed reports whether the arguments are a line of interactive mode, which may abbreviate names.
+	// typed reports whether the arguments are a line of interactive mode, in which names of commands may
+	// be abbreviated.
 	typed bool
-	// hints enables advice on stderr. --hints sets it.
+	// hints is set if advice for the user is printed on stderr. The option --hints sets it.
 	hints bool
 	// lookup resolves a host name. If it is nil, the system's resolver is used.
 	lookup func(ctx context.Context, host string) ([]net.IP, error)
@@ -46,8 +47,8 @@ type program struct {
 	// host is the host that setup-mrrouting and setup-sysctl change. If it is nil, it is this host.
 	host host
 
-	// pause waits between the steps of repeating commands. If it is nil, they wait for the
-	// requested time.
+	// pause replaces the wait between the steps of commands that repeat something, for tests. If it is
+	// nil, they wait for the time d.
 	pause func(ctx context.Context, d time.Duration) error
 
 	// Options of all commands.
@@ -55,14 +56,14 @@ type program struct {
 	json   bool
 }
 
-// status is an exit status as an error. The error has been reported already.
+// status is an error with only the exit status of the program, because the error has been printed already.
 type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // run executes a command line, given without the program's name, and returns the exit status.
 func (p *program) run(args []string) int {
-	p.json = p.json || slices.Contains(args, "--json") // also for errors before it on the line
+	p.json = p.json || slices.Contains(args, "--json") // so that errors in arguments before --json are JSON too
 	root := p.root()
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		return p.complete(root, args)
@@ -102,7 +103,7 @@ func (p *program) execute(l line) error {
 	case l.word == wordList:
 		listCommands(p.stdout, l.cmd)
 		return nil
-	case l.word == wordVersion: // without a command, nothing else parses the options
+	case l.word == wordVersion: // no command parses the options here
 		if err := l.cmd.Root().PersistentFlags().Parse(l.args); err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func (p *program) execute(l line) error {
 			return err
 		}
 		return status(exitHelp)
-	case l.word != "": // words that matter only in interactive mode
+	case l.word != "": // words that have an effect only in interactive mode
 		return nil
 	case !l.cmd.Runnable():
 		return p.helpAll(l.cmd)
@@ -122,7 +123,8 @@ func (p *program) execute(l line) error {
 	return root.ExecuteContext(context.Background())
 }
 
-// needs prints the command's help for an incomplete command line.
+// needs prints the help of the command c, because its command line lacks arguments or has too many, and returns
+// the exit status.
 func (p *program) needs(c *cobra.Command, help needsHelp) int {
 	if p.json {
 		p.failJSON(&api.Fault{
@@ -135,7 +137,8 @@ func (p *program) needs(c *cobra.Command, help needsHelp) int {
 	return int(help.status)
 }
 
-// helpAll reports a command group without a subcommand.
+// helpAll prints the help of all commands of a group, because the command line does not name one of them, and
+// returns the exit status.
 func (p *program) helpAll(group *cobra.Command) error {
 	if p.json {
 		return status(p.needs(group, needsHelp{exitInvalid}))
@@ -149,7 +152,7 @@ func (p *program) helpAll(group *cobra.Command) error {
 	return status(exitInvalid)
 }
 
-// misused reports an invalid command line.
+// misused prints an error about an invalid command line.
 func (p *program) misused(l line, err error) {
 	if p.json {
 		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: err.Error()})
@@ -238,7 +241,8 @@ lnetdctl help route add`,
 	return root
 }
 
-// client returns a client for the daemon at the given socket, or at the default one.
+// client returns a client for the lnetd at the socket that the options or the environment name or, without
+// these, at the default socket.
 func (p *program) client() *client.Client {
 	path := p.socket
 	if path == "" {
@@ -260,10 +264,10 @@ func (p *program) printJSON(v any) error {
 // printJSONLine prints v as JSON on one line, for commands that print repeatedly.
 func (p *program) printJSONLine(v any) error { return json.NewEncoder(p.stdout).Encode(v) }
 
-// warn prints a warning about a command line that is still executed.
+// warn prints a warning. It does not end the command.
 func (p *program) warn(s string) {
 	if p.json {
-		_ = json.NewEncoder(p.stderr).Encode(map[string]string{"warning": s}) // an error may follow
+		_ = json.NewEncoder(p.stderr).Encode(map[string]string{"warning": s}) // one line, because an error may follow
 		return
 	}
 	fmt.Fprintf(p.stderr, "%s: warning: %s\n", p.name, s)
@@ -272,9 +276,10 @@ func (p *program) warn(s string) {
 // hintsVariable is the environment variable that sets the default of --hints.
 const hintsVariable = "LNETDCTL_HINTS"
 
-// hintsByDefault reports whether advice is printed without --hints. The environment can set it.
-// Under the names of Lustre's programs, a script may compare the output with theirs, so the default
-// is off unless stderr is a terminal.
+// hintsByDefault reports whether advice is printed if the option --hints is not given. The environment variable
+// LNETDCTL_HINTS can set this. Otherwise advice is printed, with one exception: if the program is called by the
+// name of a program of Lustre and stderr is not a terminal, a script may compare the output with that of
+// Lustre.
 func (p *program) hintsByDefault(terminal bool) bool {
 	hints := terminal || p.name != "lnetctl" && p.name != lstName && p.name != legacyName
 	when := cmp.Or(os.Getenv(hintsVariable), "auto")
@@ -305,7 +310,7 @@ func (h hintsFlag) Set(s string) error {
 	return nil
 }
 
-// hint prints advice for a user.
+// hint prints advice for the user, unless hints are off or the output is JSON.
 func (p *program) hint(s string) {
 	if p.hints && !p.json && s != "" {
 		fmt.Fprintf(p.stderr, "# %s\n", s)

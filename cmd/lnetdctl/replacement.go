@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// replacement is a new file that replaces an existing one when it is complete. Until then, and if
-// the disk is full, the old file stays. A file that is not a regular file, or in a directory where
-// no file can be created, is overwritten in place.
+// replacement is a new file that replaces an existing one when it is complete. Until then, and if writing fails,
+// the old file stays. If the existing file is not a regular file, or no file can be created in its directory,
+// the existing file is overwritten instead.
 type replacement struct {
 	*os.File
-	name string // the file to replace; empty if it is written in place
+	name string // the file to replace; empty if the existing file is overwritten
 }
 
-// replacing creates a replacement for a file, which need not exist.
+// replacing creates a replacement for the file name, which need not exist. The caller must call keep or drop.
 func replacing(name string) (*replacement, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -47,8 +47,8 @@ func replacing(name string) (*replacement, error) {
 	return r, nil
 }
 
-// like sets the mode and, if permitted, the owner of the file to those in info. If info is nil, it
-// sets the defaults of a new file.
+// like gives the new file the mode of the old one and, if permitted, its owner. The argument info describes the
+// old file. If it is nil, the new file gets the default mode.
 func (r *replacement) like(info fs.FileInfo) error {
 	if info == nil {
 		return r.Chmod(0o644)
@@ -59,7 +59,7 @@ func (r *replacement) like(info fs.FileInfo) error {
 	return r.Chmod(info.Mode().Perm())
 }
 
-// keep replaces the old file. On an error the old file stays.
+// keep closes the new file and replaces the old one by it. If keep returns an error, the old file stays.
 func (r *replacement) keep() error {
 	if r.name == "" {
 		return r.Close()
@@ -74,7 +74,7 @@ func (r *replacement) keep() error {
 	return err
 }
 
-// drop discards the new file.
+// drop closes and removes the new file.
 func (r *replacement) drop() {
 	_ = r.Close()
 	if r.name != "" {

@@ -5,10 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// table is a table with the columns mark, name, numbers, and remark.
+// table is a list of lines of cells, for output in columns: a mark, a name, numbers, and a remark.
 type table [][]string
 
-// write prints the table with an indent. Numbers are aligned to the right.
+// write writes the table to b, with the text indent before each line. Columns of numbers are aligned to the
+// right.
 func (t table) write(b *strings.Builder, indent string) {
 	var widths []int
 	for _, line := range t {

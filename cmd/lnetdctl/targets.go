@@ -14,10 +14,11 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// listError is the error of an invalid list of NIDs: lnetctl's text, and the details.
+// listError is the error of an invalid list of NIDs. It has lnetctl's message, and the details that lnetctl does
+// not print.
 type listError struct {
 	text   string
-	errno  int // 0 stands for -22
+	errno  int // 0 means -22
 	detail error
 }
 
@@ -29,8 +30,8 @@ func tooMany(detail error) error {
 	return &listError{text: "specifies more NIDs than allowed", errno: -int(syscall.E2BIG), detail: detail}
 }
 
-// expandTargets expands operands, each a comma-separated list with ranges and host names, to at
-// most limit NIDs in order (lnetctl 12.2).
+// expandTargets returns the NIDs that operands stand for, in order (lnetctl 12.2). Each operand is a
+// comma-separated list that may contain ranges and host names. More than limit NIDs are an error.
 func (p *program) expandTargets(ctx context.Context, operands []string, limit int) ([]string, error) {
 	var targets []string
 	for _, operand := range operands {
@@ -97,14 +98,14 @@ func (p *program) expandTarget(ctx context.Context, item string, limit int) ([]s
 	return targets, nil
 }
 
-// isHostName reports whether s is a host name and not an address: it starts with a letter and is
-// not an IPv6 address.
+// isHostName reports whether s is a host name and not an address. A host name begins with a letter and contains
+// neither a colon nor a bracket.
 func isHostName(s string) bool {
 	return s != "" && unicode.IsLetter(rune(s[0])) && !strings.ContainsAny(s, ":[")
 }
 
-// resolve returns the NID for a host name: its first IPv4 address, or its first IPv6 address if it
-// has no IPv4 address.
+// resolve returns the NID on the net n of a host with the given name. Its address is the first IPv4 address of
+// the host or, if the host has none, the first IPv6 address.
 func (p *program) resolve(ctx context.Context, host string, n lnet.Net) (lnet.NID, error) {
 	if !n.Type().IPAddressed() {
 		return lnet.NID{}, fmt.Errorf("%s@%s: NIDs of this net cannot be written with a host name", host, n)
@@ -152,7 +153,7 @@ func splitList(s string) []string {
 	return append(items, strings.TrimSpace(s[begin:]))
 }
 
-// expandNIDs is like expandTargets for lists without process IDs.
+// expandNIDs is like expandTargets for one list in which process IDs are not permitted.
 func (p *program) expandNIDs(ctx context.Context, list string, limit int) ([]lnet.NID, error) {
 	targets, err := p.expandTargets(ctx, []string{list}, limit)
 	if err != nil {
@@ -167,7 +168,7 @@ func (p *program) expandNIDs(ctx context.Context, list string, limit int) ([]lne
 	return nids, nil
 }
 
-// badList reports an invalid list of NIDs.
+// badList prints the error of an invalid list of NIDs, and returns the exit status.
 func (p *program) badList(form errorForm, err error) error {
 	f := api.Fault{Code: api.CodeRequestInvalid, Errno: -22, Text: "Unable to parse nidlist: " + err.Error()}
 	var list *listError

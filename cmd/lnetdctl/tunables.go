@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 )
 
-// tunableOptions are the options for the drivers' tunables of NIs.
+// tunableOptions holds the options of a command that set LND tunables of NIs.
 type tunableOptions []*tunableOption
 
 type tunableOption struct {
@@ -22,8 +22,8 @@ type tunableOption struct {
 	given string
 }
 
-// add adds an option for each tunable or, if live is set, for those that can be changed while an NI is
-// up. Drivers share the option if their tunables have the same name.
+// add adds an option for each LND tunable to the command c. If live is set, it adds only those for tunables that
+// can be changed while an NI is up. Tunables of several drivers with the same name have one option.
 func (o *tunableOptions) add(c *cobra.Command, live bool) {
 	for _, table := range drivers.Tables() {
 		for _, t := range table.Tunables {
@@ -37,7 +37,7 @@ func (o *tunableOptions) add(c *cobra.Command, live bool) {
 	}
 }
 
-// usageOf returns the help of an option: a range that is not all numbers is part of it.
+// usageOf returns the help text of the option for a tunable. It contains the range if the range is limited.
 func usageOf(t *lnd.Tunable) string {
 	usage := t.Help + "; `" + strings.ToUpper(cmp.Or(t.Unit.Name, "number")) + "`"
 	if t.Max < math.MaxInt32 {
@@ -46,11 +46,12 @@ func usageOf(t *lnd.Tunable) string {
 	return usage
 }
 
-// tunableTexts are lnetctl's texts for invalid values that differ from its usual one.
+// tunableTexts holds lnetctl's messages about invalid values of tunables, for tunables that do not have the
+// usual message.
 var tunableTexts = map[string]string{"tos": "Invalid ToS argument"}
 
-// read parses the options. A number below the range of other tunables than those in tunableTexts has
-// no effect. It has reported the error.
+// read returns the values of the options that are given, by the names of the tunables. It ignores a number below
+// the range of a tunable, unless tunableTexts has a message for it. If it returns an error, it has printed it.
 func (o tunableOptions) read(p *program, form errorForm) (map[string]int64, error) {
 	var values map[string]int64
 	for _, one := range o {
@@ -77,7 +78,7 @@ func (o tunableOptions) read(p *program, form errorForm) (map[string]int64, erro
 	return values, nil
 }
 
-// first returns the first option that is given, or nil.
+// first returns the first option that is given, or nil if none of them is.
 func (o tunableOptions) first() *tunableOption {
 	k := slices.IndexFunc(o, func(one *tunableOption) bool { return one.given != "" })
 	if k < 0 {
