@@ -26,7 +26,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1   // lnetd failed
 	exitUsage   = 2   // the command line or the configuration is invalid
-	exitSignal  = 128 // plus the signal's number, after a second signal
+	exitSignal  = 128 // plus the number of the signal, if a second signal has ended lnetd
 )
 
 func main() {
@@ -34,7 +34,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs lnetd with args and returns the exit status.
+// run runs lnetd with the arguments args and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	var o options
 	cmd := o.command(func() error { return o.run(stdout, stderr) })
@@ -60,21 +60,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
-// lustreCompat is the option that adds metrics under the names of other exporters. Like
-// --web.config.file, it is spelled like an option of a Prometheus exporter.
+// lustreCompat is the name of the option that adds metrics with the names of other exporters. Like
+// --web.config.file, the name has a dot, because options of Prometheus exporters are spelled like this.
 const lustreCompat = "metrics.lustre-compat"
 
-// options are the options of the command line.
+// options holds the options of the command line.
 type options struct {
 	override config.Override
 	port     int
 	file     string
-	// lustreCompat is the option of the same name.
+	// lustreCompat is the value of the option with the name lustreCompat.
 	lustreCompat bool
 	reference    bool
 	schema       bool
 	check        bool
-	// running reports whether the command line was valid.
+	// running is set if the command line was valid, so that an error is not about the command line.
 	running bool
 }
 
@@ -116,7 +116,8 @@ func (o *options) command(do func() error) *cobra.Command {
 	return c
 }
 
-// run performs the action that the options select.
+// run performs what the options request: it prints the reference or the schema, checks the configuration, or
+// runs the daemon.
 func (o *options) run(stdout, stderr io.Writer) error {
 	if o.reference {
 		_, err := stdout.Write(config.Reference(daemon.AllDrivers().Options()))
@@ -144,7 +145,8 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	return d.Run(ctx)
 }
 
-// checked prints further findings about a valid configuration, for the current state of this host.
+// checked prints the warnings about a valid configuration, including those that depend on the present state of
+// this host. It returns an error if lnetd could not start with the configuration on this host.
 func (o *options) checked(stdout io.Writer, c *config.Config) error {
 	from := o.from(c)
 	rules := daemon.ForeseeRules(from, c)
@@ -167,7 +169,7 @@ func (o *options) checked(stdout io.Writer, c *config.Config) error {
 	return err
 }
 
-// from returns the source of the NIs: an option or the configuration file.
+// from returns the source of the NIs in c for messages: the option --net or the configuration file.
 func (o *options) from(c *config.Config) string {
 	if c.Given.Networks {
 		return "--net"
@@ -175,7 +177,8 @@ func (o *options) from(c *config.Config) string {
 	return o.file
 }
 
-// undriven returns an error if the configuration has NIs without a driver in this lnetd.
+// undriven returns an error if c has NIs for which this lnetd has no driver. The argument from is the source of
+// the NIs for messages.
 func undriven(from string, c *config.Config) error {
 	list := daemon.AllDrivers().Undriven(from, &c.State)
 	if len(list) == 0 {
@@ -191,8 +194,8 @@ func undriven(from string, c *config.Config) error {
 	return api.Fault{Code: api.CodeConfigInvalid, Text: "this lnetd cannot use the configuration", Remedy: remedy}.Because(list)
 }
 
-// load reads the configuration file, if any, and applies the command line to it. The error
-// lists all problems of both.
+// load reads the configuration file, if one is given, and applies the options of the command line to it. The
+// error has all problems of both.
 func (o *options) load() (config.Config, error) {
 	c := config.Default()
 	options := daemon.AllDrivers().Options()
@@ -219,8 +222,8 @@ func (o *options) load() (config.Config, error) {
 	return c, f.Because(errors.Join(inFile, err))
 }
 
-// untilSignal returns a context that is cancelled by SIGTERM or SIGINT. A second signal exits
-// immediately.
+// untilSignal returns a context that is canceled by SIGTERM or SIGINT, for which it calls heard. A second signal
+// ends the program immediately. The returned function ends the handling of signals.
 func untilSignal(heard func(os.Signal)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -240,8 +243,7 @@ func untilSignal(heard func(os.Signal)) (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); cancel() }
 }
 
-// onHangup calls heard for each SIGHUP until stop is called. Without it, SIGHUP would end the
-// program.
+// onHangup calls heard for each SIGHUP until stop is called. Without this, SIGHUP would end the program.
 func onHangup(heard func()) (stop func()) {
 	signals, stopped := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)

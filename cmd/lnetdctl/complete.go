@@ -160,7 +160,7 @@ func (p *program) values(name string) func() []string {
 	return nil
 }
 
-// asked reads a list from lnetd with a short timeout, and returns the words that the function words makes of its
+// asked reads a list from lnetd with a short timeout, and returns what the function words makes of the
 // items. It returns nil if there is an error.
 func asked[T any](p *program, get func(ctx context.Context, c *client.Client) ([]T, error), words func(v *T) []string) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)

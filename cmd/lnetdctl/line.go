@@ -18,8 +18,8 @@ type line struct {
 	args []string
 	// cut is set if names of commands may be abbreviated, in upper or lower case.
 	cut bool
-	// word is one of the words that all groups of commands accept, or empty if the line has none of
-	// them. dashed reports whether it was given with dashes, as in "--list-commands".
+	// word is one of the words that all groups of commands accept, or empty if the line does not
+	// contain any of them. dashed reports whether it was given with dashes, as in "--list-commands".
 	word   string
 	dashed bool
 	// help reports whether the command's help was requested.

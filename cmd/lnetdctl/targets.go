@@ -105,7 +105,7 @@ func isHostName(s string) bool {
 }
 
 // resolve returns the NID on the net n of a host with the given name. Its address is the first IPv4 address of
-// the host or, if the host has none, the first IPv6 address.
+// the host or, if it does not have an IPv4 address, the first IPv6 address.
 func (p *program) resolve(ctx context.Context, host string, n lnet.Net) (lnet.NID, error) {
 	if !n.Type().IPAddressed() {
 		return lnet.NID{}, fmt.Errorf("%s@%s: NIDs of this net cannot be written with a host name", host, n)

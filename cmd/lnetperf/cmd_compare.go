@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
-// compareOptions are the options of compare.
+// compareOptions holds the options of the command "compare".
 type compareOptions struct {
 	perf.Config
 	serve   bool
@@ -24,14 +24,14 @@ type compareOptions struct {
 	apart   bool
 	stacked bool
 	profile string
-	rounds  bool // --rounds was given
-	time    bool // --time was given
+	rounds  bool // whether --rounds was given
+	time    bool // whether --time was given
 	sockets string
 	only    string
 	set     []string
 	against []string
-	base    string // --baseline
-	program string // started instead of this program, if not empty
+	base    string // the value of --baseline
+	program string // the program to start as a child; if empty, this program
 	bounds  string
 	record  string
 }
@@ -92,7 +92,7 @@ lnetperf compare --hosted --stacked --only notified`,
 	return c
 }
 
-// addTo declares the options.
+// addTo adds the options to f.
 func (o *compareOptions) addTo(f *pflag.FlagSet) {
 	f.IntVar(&o.Port, "port", o.Port, "`PORT` of the nodes; the plain TCP server uses the next port")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "measure each case in `N` rounds")
@@ -144,7 +144,7 @@ func (p *program) compare(ctx context.Context, o *compareOptions) (err error) {
 	return p.measure(ctx, o)
 }
 
-// check validates and parses the options.
+// check validates the options and stores their values in o.Config.
 func (o *compareOptions) check() (err error) {
 	if o.only != "" {
 		if o.Only, err = regexp.Compile(o.only); err != nil {
@@ -187,7 +187,7 @@ func (o *compareOptions) check() (err error) {
 	return nil
 }
 
-// measure starts the passive process and runs the measurement.
+// measure starts the passive process, runs the measurement, and prints the results.
 func (p *program) measure(ctx context.Context, o *compareOptions) error {
 	var bounds *perf.Bounds
 	if o.bounds != "" {
@@ -224,7 +224,8 @@ func (p *program) measure(ctx context.Context, o *compareOptions) error {
 	return nil
 }
 
-// compareBounds reports the results that exceed their bounds, and those that could not be compared.
+// compareBounds prints the results that exceed their bounds, and those that could not be compared. It returns
+// errCounted if any result exceeds its bound.
 func (p *program) compareBounds(bounds *perf.Bounds, results []*perf.Result) error {
 	above, left := bounds.Compare(results)
 	for _, text := range left {
@@ -239,7 +240,7 @@ func (p *program) compareBounds(bounds *perf.Bounds, results []*perf.Result) err
 	return nil
 }
 
-// caseDone prints the name of a finished case on a terminal.
+// caseDone prints the name of a case that has been measured, if stderr is a terminal.
 func (p *program) caseDone(name string) {
 	if p.terminal {
 		fmt.Fprintln(p.stderr, "measured:", name)

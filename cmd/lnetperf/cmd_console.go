@@ -25,7 +25,7 @@ const (
 	bulkTimeout = 10 * time.Second
 )
 
-// consoleOptions are the options of console.
+// consoleOptions holds the options of the command "console".
 type consoleOptions struct {
 	hostOptions
 	nettest.ConsoleConfig
@@ -93,7 +93,7 @@ lnetperf console -t ping -T 5 -s 4K -C 10.0.0.1@tcp:12345:42:326 -D 10.0.0.1@tcp
 	return c
 }
 
-// read parses the options into their ConsoleConfig.
+// read validates the options and stores their values in o.ConsoleConfig.
 func (o *consoleOptions) read() error {
 	if _, err := tmhost.ParseDelivery(o.delivery); err != nil {
 		return usage("--%w", err)
@@ -148,7 +148,7 @@ func (p *program) console(ctx context.Context, o *consoleOptions) (err error) {
 	return p.runTest(ctx, o)
 }
 
-// place determines the NID of the console.
+// place determines the NID of the console from the addresses of its transfer machines.
 func (o *consoleOptions) place() error {
 	for _, s := range []string{o.Servers.Console, o.Clients.Console} {
 		if s == "" {
@@ -174,7 +174,7 @@ func (o *consoleOptions) place() error {
 	return nil
 }
 
-// consoleAndNodes runs a test with nodes in this process.
+// consoleAndNodes performs "console --local": it starts test nodes in this process and runs a test with them.
 func (p *program) consoleAndNodes(ctx context.Context, o *consoleOptions) (err error) {
 	var clients, servers int
 	if n, _ := fmt.Sscanf(o.local, "%dx%d", &clients, &servers); n != 2 || fmt.Sprintf("%dx%d", clients, servers) != o.local ||

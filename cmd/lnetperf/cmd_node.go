@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/internal/load/tmhost"
 )
 
-// nodeOptions are the options of node.
+// nodeOptions holds the options of the command "node".
 type nodeOptions struct {
 	hostOptions
 	address  string

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/internal/load/tmping"
 )
 
-// pingOptions are the options of ping.
+// pingOptions holds the options of the command "ping".
 type pingOptions struct {
 	hostOptions
 	tmping.Config
@@ -67,7 +67,7 @@ lnetperf ping --through /run/lnetd/lnetd.sock -l 1000 --delivery poll -q`,
 	return c
 }
 
-// declare defines the options.
+// declare adds the options to f.
 func (o *pingOptions) declare(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.BoolVarP(&o.server, "server", "s", false, "run a server (default: both server and clients)")
@@ -96,7 +96,7 @@ func (o *pingOptions) declare(f *pflag.FlagSet) {
 	o.add(f)
 }
 
-// read parses the options into their Config.
+// read validates the options and stores their values in o.Config.
 func (o *pingOptions) read() (err error) {
 	if !o.server && !o.client {
 		o.server, o.client = true, true
@@ -166,8 +166,8 @@ func (p *program) ping(ctx context.Context, o *pingOptions) (err error) {
 	return nil
 }
 
-// pingHosts opens the hosts of the clients and of the server, which may be the same. If only one
-// side runs in this process, it returns the host of that side twice.
+// pingHosts opens the hosts of the clients and of the server. Both may be the same host. If only one side runs
+// in this process, it returns the host of that side twice.
 func (p *program) pingHosts(ctx context.Context, o *pingOptions) (clients, server *tmhost.Host, err error) {
 	own, other := o.clientSide.NID, o.serverSide.NID
 	poll := o.Delivery == tmhost.Poll

@@ -9,7 +9,8 @@ import (
 	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
-// portsOfArm is the number of ports that an arm uses: the nodes' and the plain server's.
+// portsOfArm is the number of ports that one of the two measured variants uses: one for its nodes, and one for
+// the plain TCP server.
 const portsOfArm = 2
 
 // settings parses the SETTING=VALUE arguments of an option.
@@ -24,8 +25,8 @@ func settings(option string, given []string) (list []perf.Setting, err error) {
 	return list, nil
 }
 
-// measureAgainst starts two active processes, each of which starts a passive one. They measure
-// alternately.
+// measureAgainst performs "compare --against" and "compare --baseline": it measures two variants alternately,
+// and prints the comparison. For each variant it starts an active process, which starts a passive one.
 func (p *program) measureAgainst(ctx context.Context, o *compareOptions) (err error) {
 	changed, err := settings("--against", o.against)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
-// role is the role of a passive process of --hosted.
+// role is the role of a process that "compare --hosted" starts: an lnetd or a program that uses it, on the near
+// or on the far side.
 type role string
 
 const (
@@ -20,7 +21,7 @@ const (
 	farGuest  role = "far-program"
 )
 
-// serve performs the role until ctx is done.
+// serve performs the role until ctx is done. It calls ready when the process is ready for requests.
 func (r role) serve(ctx context.Context, o *compareOptions, ready func()) error {
 	c := o.hostConfig()
 	switch r {
@@ -34,7 +35,7 @@ func (r role) serve(ctx context.Context, o *compareOptions, ready func()) error 
 	return usage("--role %q does not exist", string(r))
 }
 
-// hostConfig returns the configuration of --hosted that the options describe.
+// hostConfig returns the configuration of the measurement "compare --hosted" that the options describe.
 func (o *compareOptions) hostConfig() perf.HostConfig {
 	c := perf.DefaultHostConfig(o.sockets)
 	c.Port, c.Only, c.Settings = o.Port, o.Only, o.Settings
@@ -47,7 +48,8 @@ func (o *compareOptions) hostConfig() perf.HostConfig {
 	return c
 }
 
-// measureHosted starts two lnetd and one program for each, and runs the measurement.
+// measureHosted performs "compare --hosted": it starts two lnetd and a program for each of them, runs the
+// measurement, and prints the results.
 func (p *program) measureHosted(ctx context.Context, o *compareOptions) (err error) {
 	if o.sockets, err = os.MkdirTemp("", "lnetperf"); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
-// servePassive serves until the parent process closes standard input.
+// servePassive runs a passive process of a measurement until the parent process closes standard input.
 func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
 	half := 1
 	if o.role == nearHost {
@@ -42,21 +42,21 @@ func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
 	select {
 	case told := <-ended:
 		return errors.Join(err, told)
-	default: // a signal ended it, and standard input is still open
+	default: // a signal has ended the work, while standard input is still open
 		return err
 	}
 }
 
-// sayReady prints the first line of a child process.
+// sayReady prints the line with which a child process reports to its parent that it is ready.
 func (p *program) sayReady() { fmt.Fprintln(p.stdout, "ready") }
 
-// perform runs the active process of an arm of --against until the parent process closes standard
-// input.
+// perform runs the active process of one of the variants that measureAgainst compares, until the parent process
+// closes standard input.
 func (p *program) perform(ctx context.Context, o *compareOptions) error {
 	return p.beside(ctx, o, func(ctx context.Context) error { return perf.Perform(ctx, o.Config, p.stdin, p.stdout, p.sayReady) })
 }
 
-// beside starts a passive process, sets it in o.Config, calls f, and ends the process.
+// beside starts a passive process, stores the connection to it in o.Config, calls f, and ends the process.
 func (p *program) beside(ctx context.Context, o *compareOptions, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,11 +76,12 @@ type process struct {
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 	ended  chan error  // receives the result of the process
-	ending atomic.Bool // end was called
+	ending atomic.Bool // whether end has been called
 }
 
-// startProcess starts this program again, or o.program, with changed options and waits until the child is ready.
-// If the child exits before end is called, lost is called.
+// startProcess starts a child process, which is o.program or, if that is empty, this program, and waits until it
+// is ready. The child gets the options of o that it needs, followed by options. If the child exits before end is
+// called, startProcess calls lost.
 func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func(), files []*os.File, env []string, options ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -121,7 +122,7 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func
 	return c, nil
 }
 
-// talk returns the connection for requests to the process.
+// talk returns a connection for requests to the process, over its standard input and output.
 func (c *process) talk() *perf.Process { return perf.NewProcess(c.stdout, c.stdin) }
 
 // end closes the child's standard input and waits for its exit.

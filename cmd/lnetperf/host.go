@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/load/tmhost"
 )
 
-// hostOptions are the options of commands that start a node or use one of an lnetd.
+// hostOptions holds the options of commands that start a node, or use the node of a running lnetd.
 type hostOptions struct {
 	transport string
 	through   string
@@ -41,11 +41,11 @@ func (o *hostOptions) check() error {
 	return nil
 }
 
-// lnetd reports whether to use the node of an lnetd.
+// lnetd reports whether the command uses the node of a running lnetd.
 func (o *hostOptions) lnetd() bool { return o.flags.Changed("through") }
 
-// config returns the configuration of a host at a NID. near is the NID of the remote side, if
-// known.
+// config returns the configuration of a host with the given NID. The argument near is the NID of the other side
+// of the test; it may be empty.
 func (p *program) config(o *hostOptions, nid, near string) tmhost.Config {
 	c := tmhost.Config{Type: o.transport, NID: nid, Near: near, Port: o.port, Logger: p.logger()}
 	if o.lnetd() {
@@ -54,7 +54,7 @@ func (p *program) config(o *hostOptions, nid, near string) tmhost.Config {
 	return c
 }
 
-// checkAddresses returns an error for the first invalid address.
+// checkAddresses returns an error for the first of the addresses that is invalid, or nil if all are valid.
 func checkAddresses(addresses ...string) error {
 	for _, s := range addresses {
 		if err := tmhost.CheckAddress(s); err != nil {
@@ -64,7 +64,8 @@ func checkAddresses(addresses ...string) error {
 	return nil
 }
 
-// nidOf returns the NID in an address: the text up to the first colon after the @.
+// nidOf returns the NID in the address of a transfer machine, which is the text up to the first colon after the
+// "@". It returns "" if the address has no NID.
 func nidOf(address string) string {
 	at := strings.IndexByte(address, '@')
 	if at < 0 {

@@ -28,7 +28,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1   // the command failed, or errors were counted
 	exitUsage   = 2   // the command line is invalid
-	exitSignal  = 128 // plus the signal's number
+	exitSignal  = 128 // plus the number of the signal that ended the command
 )
 
 // endTime is the timeout for an orderly shutdown.
@@ -38,7 +38,7 @@ const endTime = 15 * time.Second
 type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// terminal reports whether stderr is a terminal, where lines can be overwritten.
+	// terminal reports whether stderr is a terminal, on which a line can be overwritten.
 	terminal bool
 
 	// Options of all commands.
@@ -54,7 +54,7 @@ func usage(format string, args ...any) error { return usageError{fmt.Errorf(form
 // errCounted is the error of a command that has printed its error counts.
 var errCounted = errors.New("the test counted errors")
 
-// interrupted is the cancellation cause of a signal.
+// interrupted is the cause with which a context is canceled because of a signal.
 type interrupted struct{ signal syscall.Signal }
 
 func (e interrupted) Error() string { return e.signal.String() }
@@ -77,7 +77,7 @@ func (p *program) run(args []string) int {
 	}
 	var by interrupted
 	switch {
-	case err == nil: // servers are ended by a signal
+	case err == nil: // a signal is the normal end of a server
 		return exitOK
 	case errors.Is(err, errCounted):
 		return exitFailure
@@ -95,7 +95,8 @@ func (p *program) run(args []string) int {
 	return exitUsage
 }
 
-// output is the destination of results. It remembers the first error.
+// output is the writer for results. It stores the first error of writing in err, from which the exit status is
+// determined.
 type output struct {
 	to io.Writer
 
@@ -158,8 +159,8 @@ of ID selects a free one.`,
 	return root
 }
 
-// untilSignal returns a context that is cancelled by SIGTERM or SIGINT. A second signal exits
-// immediately.
+// untilSignal returns a context that is canceled by SIGTERM or SIGINT. A second signal ends the program
+// immediately. The returned function ends the handling of signals.
 func untilSignal() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -182,7 +183,7 @@ func untilSignal() (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
 }
 
-// logger returns the logger for the packages below.
+// logger returns the logger for the packages that the commands use. Its level depends on the verbosity.
 func (p *program) logger() *slog.Logger {
 	level := slog.LevelWarn
 	switch {
@@ -201,13 +202,13 @@ func (p *program) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// ready reports to the user and to systemd that a server or node is ready.
+// ready reports to the user and to systemd that a server or node is ready at an address.
 func (p *program) ready(what, address string) {
 	fmt.Fprintf(p.stderr, "%s ready at %s\n", what, address)
 	systemd.FromEnvironment(nil).Ready("") // does nothing without systemd
 }
 
-// finish calls end with the timeout for an orderly shutdown.
+// finish calls end, which ends something in at most endTime, and adds its error to err. It is for deferred calls.
 func finish(err *error, end func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()

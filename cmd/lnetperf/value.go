@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// size is an option value in bytes. A suffix K, M, G or T stands for a power of 1024.
+// size is the value of an option: a number of bytes. It may have a suffix K, M, G or T for powers of 1024.
 type size int
 
 // String implements pflag.Value.
@@ -33,7 +33,7 @@ func (s *size) Set(text string) error {
 	return nil
 }
 
-// seconds is an option value: a duration with a unit, or a number of seconds.
+// seconds is the value of an option: a duration with a unit, or a number of seconds.
 type seconds time.Duration
 
 // String implements pflag.Value.

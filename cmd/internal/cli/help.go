@@ -9,15 +9,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help holds the parts of help texts that cobra commands do not have.
+// Help writes help texts for commands. It holds the parts of the texts for which cobra commands have no field.
 type Help struct {
-	// Operands is the placeholder after a command that has subcommands.
+	// Operands is what the synopsis has after the word "COMMAND" for a command that has subcommands.
 	Operands string
-	// ExitStatuses and Environment return sections for a command. Environment may be nil.
+	// ExitStatuses and Environment return the sections EXIT STATUS and ENVIRONMENT for a command.
+	// Environment may be nil.
 	ExitStatuses, Environment func(*cobra.Command) string
 }
 
-// Install sets the help function of root and all subcommands. Help texts look like manual pages.
+// Install makes the command root and all of its subcommands print their help with h.Write.
 func (h Help) Install(root *cobra.Command) {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { h.Write(c.OutOrStdout(), c) })
 }
@@ -50,7 +51,7 @@ func (h Help) Write(w io.Writer, c *cobra.Command) {
 	}
 }
 
-// commands describes the subcommands of c, one per line.
+// commands returns a text with a line for each visible subcommand of c: its name and its short description.
 func commands(c *cobra.Command) string {
 	var b strings.Builder
 	width := 10
@@ -63,7 +64,7 @@ func commands(c *cobra.Command) string {
 	return b.String()
 }
 
-// Options describes the visible options, one per line, in the order of their definition.
+// Options returns a text that describes the visible options in set, in the order of their definition.
 func Options(set *pflag.FlagSet) string {
 	var b strings.Builder
 	set.SortFlags = false
@@ -88,7 +89,7 @@ func Options(set *pflag.FlagSet) string {
 	return b.String()
 }
 
-// Visible returns the visible subcommands of c.
+// Visible returns the subcommands of c that help texts list.
 func Visible(c *cobra.Command) []*cobra.Command {
 	var out []*cobra.Command
 	for _, sub := range c.Commands() {

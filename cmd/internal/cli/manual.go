@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Manual builds a manual page for man(1) from the texts of --help.
+// Manual is a manual page for man(1), which is built from the texts of --help.
 type Manual struct{ b bytes.Buffer }
 
-// NewManual starts the page name(section).
+// NewManual returns a manual page name(section) that has only its title.
 func NewManual(name string, section int) *Manual {
 	m := &Manual{}
 	m.b.WriteString(".\\\" Made from the texts of --help by \"make man\".\n")
@@ -18,21 +18,21 @@ func NewManual(name string, section int) *Manual {
 	return m
 }
 
-// Bytes returns the page.
+// Bytes returns the page as troff source.
 func (m *Manual) Bytes() []byte { return m.b.Bytes() }
 
-// Section starts a section.
+// Section begins a section of the page.
 func (m *Manual) Section(title string) { m.title(".SH", title) }
 
-// Subsection starts a subsection.
+// Subsection begins a subsection of the page.
 func (m *Manual) Subsection(title string) { m.title(".SS", title) }
 
 func (m *Manual) title(macro, title string) {
 	fmt.Fprintf(&m.b, "%s \"%s\"\n", macro, escape(title))
 }
 
-// Text prints paragraphs separated by empty lines. A block in which each line has a name, at least
-// two spaces and a description becomes a list. Indented blocks are printed as they are.
+// Text adds text to the page. Empty lines separate its paragraphs. A paragraph in which each line has a name, at
+// least two spaces and a description becomes a list. An indented paragraph keeps its lines.
 func (m *Manual) Text(text string) {
 	for block := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		lines := strings.Split(strings.Trim(block, "\n"), "\n")
@@ -48,7 +48,7 @@ func (m *Manual) Text(text string) {
 	}
 }
 
-// Literal prints text without filling lines.
+// Literal adds text to the page whose lines are kept as they are.
 func (m *Manual) Literal(text string) {
 	m.b.WriteString(".PP\n.RS 4\n.nf\n")
 	for line := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
@@ -61,8 +61,9 @@ func (m *Manual) Literal(text string) {
 	m.b.WriteString(".fi\n.RE\n")
 }
 
-// Help prints the text of --help. Unindented lines are section titles, for which it calls begin.
-// Sections named in literal are printed without filling lines.
+// Help adds a text of --help to the page. Lines that are not indented are titles of sections. For each section
+// that is not empty, Help calls begin with the title, and adds the section's text. In the sections named in
+// literal, lines are kept as they are.
 func (m *Manual) Help(text string, begin func(title string), literal ...string) {
 	title, body := "", ""
 	flush := func() {
@@ -89,7 +90,8 @@ func (m *Manual) Help(text string, begin func(title string), literal ...string) 
 	flush()
 }
 
-// list prints lines as a list. It returns false if they are not a list.
+// list adds lines to the page as a list. If they do not have the form of a list (see Text), it adds nothing and
+// returns false.
 func (m *Manual) list(lines []string) bool {
 	type item struct{ name, text string }
 	var items []item
@@ -121,7 +123,7 @@ func indented(lines []string) bool {
 	return false
 }
 
-// lines prints text. It escapes lines that troff would read as requests.
+// lines adds lines to the page. It escapes those that troff would take for requests.
 func (m *Manual) lines(lines []string) {
 	for _, line := range lines {
 		line = escape(line)
@@ -132,7 +134,7 @@ func (m *Manual) lines(lines []string) {
 	}
 }
 
-// escape escapes s so that troff prints every character unchanged.
+// escape returns s in a form in which troff prints every character unchanged.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`).Replace(s)
 }

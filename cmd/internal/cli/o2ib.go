@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// ExecO2IB replaces this program by the one with the driver for RDMA that the package lnetd-o2ib
-// installs. The new program has the same arguments, environment, descriptors and process ID.
-// ExecO2IB returns if that package is not installed, or if its program cannot be executed.
+// ExecO2IB replaces this process by the program of the same name with the driver for RDMA, which the package
+// lnetd-o2ib installs. The new program has the same arguments, environment, descriptors and process ID.
+// ExecO2IB returns only if the package is not installed or its program cannot be executed.
 func ExecO2IB() {
 	self, err := os.Executable()
 	if err != nil {
@@ -18,8 +18,8 @@ func ExecO2IB() {
 	_ = syscall.Exec(o2ibProgram(self), os.Args, os.Environ())
 }
 
-// o2ibProgram returns the path of the program with the driver for RDMA: for /usr/bin/lnetd, it is
-// /usr/libexec/lnetd/lnetd.
+// o2ibProgram returns the path of the program with the driver for RDMA. The path of this program is self: for
+// /usr/bin/lnetd, o2ibProgram returns /usr/libexec/lnetd/lnetd.
 func o2ibProgram(self string) string {
 	return filepath.Join(filepath.Dir(self), "..", "libexec", "lnetd", filepath.Base(self))
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// errTwice is the error of an option that is given twice but allowed once.
+// errTwice is the error of an option that is given twice but may be given only once.
 var errTwice = errors.New("given twice")
 
-// Once makes the options of c and its subcommands reject a second use. Options that collect values
-// (a List, or any pflag.SliceValue) and counters may be repeated. Options that share a value count
-// as one option.
+// Once makes it an error if an option of c or of one of its subcommands is given twice. Options that collect
+// values (a List or any pflag.SliceValue) and counters may be repeated. Options that set the same value count as
+// one option.
 func Once(c *cobra.Command) {
 	values := map[pflag.Value]*once{}
 	wrap := func(f *pflag.Flag) {
@@ -35,7 +35,7 @@ func Once(c *cobra.Command) {
 	}
 }
 
-// once is a value that can be set only once.
+// once is the value of an option that can be set only once.
 type once struct {
 	pflag.Value
 	given bool
@@ -50,7 +50,7 @@ func (o *once) Set(s string) error {
 	return o.Value.Set(s)
 }
 
-// List is a comma-separated list. If the option is repeated, the lists are concatenated.
+// List is the value of an option: a comma-separated list. If the option is repeated, the lists are joined.
 type List string
 
 // Set implements pflag.Value.

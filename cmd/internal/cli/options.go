@@ -1,5 +1,5 @@
-// Package cli holds what the command-line programs share: error texts for invalid options, help,
-// manual pages, and the change to the program with the driver for RDMA, if it is installed.
+// Package cli has code that the command-line programs share: error messages about invalid options, help texts
+// and manual pages. It also replaces a program by the one with the driver for RDMA, if that is installed.
 package cli
 
 import (
@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Explain rewrites errors about options for users. It returns other errors unchanged.
+// Explain converts an error of pflag about an option to one with a message for users. It returns other errors
+// unchanged.
 func Explain(err error) error {
 	var (
 		value   *pflag.InvalidValueError
@@ -31,7 +32,8 @@ func Explain(err error) error {
 	return err
 }
 
-// invalidValue describes the values that the option accepts.
+// invalidValue returns an error about the invalid value of an option, which describes the values that the option
+// accepts.
 func invalidValue(err *pflag.InvalidValueError) error {
 	f := err.GetFlag()
 	what := ""

@@ -10,7 +10,8 @@ import (
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
-// CheckManual checks that a page renders without warnings, and that no character is lost.
+// CheckManual fails the test if the manual page at path contains characters other than ASCII, if groff prints
+// warnings for it, or if one of the usual sections is missing.
 func CheckManual(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -37,7 +38,8 @@ func CheckManual(t *testing.T, path string) {
 	}
 }
 
-// plain removes bold formatting: a character, a backspace, and the same character again.
+// plain returns s without bold formatting, which consists of a character, a backspace, and the same character
+// again.
 func plain(s string) string {
 	var b []rune
 	for _, c := range s {
