@@ -10,10 +10,10 @@ const (
 	CallTimeout                        // no answer arrived in time
 	CallNoPort                         // no source port is free, or permission to use it is missing
 	CallGone                           // the peer closed the connection before the handshake was complete
-	CallMagic                          // the other end does not speak the protocol
-	CallVersion                        // the other end speaks an unknown version
-	CallHello                          // the handshake is malformed or names another peer
-	CallTurnedAway                     // the peer refused the connection, over TCP repeatedly
+	CallMagic                          // what listens at the address does not speak the protocol
+	CallVersion                        // what listens at the address speaks an unknown version of the protocol
+	CallHello                          // the answer in the handshake is malformed or names another peer
+	CallTurnedAway                     // the peer refused the connection; over TCP, several times in a row
 	CallOther                          // any other reason
 	CallFailures    = iota             // number of reasons
 )
@@ -22,10 +22,11 @@ var callFailureNames = [CallFailures]string{
 	"refused", "unreachable", "timeout", "no_port", "went_away", "bad_magic", "bad_version", "bad_hello", "turned_away", "other",
 }
 
-// String returns the reason's name in metrics, lower_case and stable.
+// String returns the reason's name in metrics. It is in lower_case and never changes.
 func (f CallFailure) String() string { return callFailureNames[f] }
 
-// CallError is the error of a failed attempt to connect whose reason the wrapped error does not show.
+// CallError is the error of a failed attempt to connect. A driver uses it if Err itself does not show the
+// reason.
 type CallError struct {
 	Reason CallFailure
 	Err    error
@@ -35,7 +36,7 @@ func (e *CallError) Error() string { return e.Err.Error() }
 
 func (e *CallError) Unwrap() error { return e.Err }
 
-// CallFailureCounts holds the number of failed connection attempts by reason.
+// CallFailureCounts holds the number of failed attempts to connect, by reason.
 type CallFailureCounts [CallFailures]uint64
 
 // Total returns the sum over all reasons.

@@ -2,15 +2,16 @@ package lnd
 
 import "time"
 
-// Limits of the tunables that drivers have in common.
+// Upper limits of the tunables below.
 const (
 	maxCredits = 1 << 24
 	maxSeconds = 1 << 24
 	maxCallers = 1 << 20
 )
 
-// FlowIn returns the tunables that are a driver's defaults for Tunables, which the configuration C contains.
-// meaning is added to the help of peer_credits if they mean more to the driver.
+// FlowIn returns the tunables that are the driver's defaults for Tunables, which are stored in the
+// configuration C. module is the driver's kernel module. meaning is added to the help of peer_credits, for a
+// driver to which it means more.
 func FlowIn[C any](at func(*C) *Tunables, module, meaning string) Fields[C] {
 	return Fields[C]{
 		NumberIn(func(c *C) *int { return &at(c).Credits }, Tunable{
@@ -32,7 +33,8 @@ func FlowIn[C any](at func(*C) *Tunables, module, meaning string) Fields[C] {
 	}
 }
 
-// CallersIn returns the limits on callers that are not connected yet: of all addresses, and of each.
+// CallersIn returns the tunables that limit callers whose connection is not established yet: the limit for all
+// source addresses together, and the limit for each of them.
 func CallersIn[C any](all, each func(*C) *int, defaultOfEach int64) Fields[C] {
 	return Fields[C]{
 		NumberIn(all, Tunable{
@@ -46,7 +48,7 @@ func CallersIn[C any](all, each func(*C) *int, defaultOfEach int64) Fields[C] {
 	}
 }
 
-// TOSIn returns the type of service of IP packets.
+// TOSIn returns the tunable for the type of service of IP packets.
 func TOSIn[C any](at func(*C) *int, module string) Field[C] {
 	return NumberIn(at, Tunable{
 		Name: "tos", Parameter: "tos", Module: module, Min: -1, Max: 255, Default: -1, Clamped: true,
@@ -54,7 +56,7 @@ func TOSIn[C any](at func(*C) *int, module string) Field[C] {
 	})
 }
 
-// KeepaliveIn returns the time after which a silent peer is sent a message.
+// KeepaliveIn returns the tunable for how long a peer must be silent before the driver sends it a message.
 func KeepaliveIn[C any](at func(*C) *time.Duration, module string, byDefault int64) Field[C] {
 	return NumberIn(at, Tunable{
 		Parameter: "keepalive", Module: module, Max: maxSeconds, Default: byDefault, Unit: Seconds,

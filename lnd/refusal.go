@@ -5,20 +5,20 @@ import "fmt"
 // Refusal is the reason why an interface refused a caller, that is, a peer that tried to connect.
 type Refusal uint8
 
-// Every caller either gets a connection or is counted under one of these.
+// Every caller either gets a connection or is counted under one of these reasons.
 const (
 	RefusedPort      Refusal = iota // unprivileged source port (socklnd 3)
-	RefusedMagic                    // does not speak the protocol
-	RefusedVersion                  // speaks an unknown version, or only asked for the known ones
-	RefusedNID                      // asked for a NID that is not local
-	RefusedHello                    // sent a malformed or contradictory hello
-	RefusedSlow                     // did not complete the handshake in time
-	RefusedGone                     // disconnected before it was accepted
-	RefusedMany                     // too many callers, or too many connections from its address
-	RefusedClaims                   // its address, or IPv6 network, has used too many NIDs
+	RefusedMagic                    // the caller does not speak the protocol
+	RefusedVersion                  // the caller speaks an unknown version, or only asked which versions are known
+	RefusedNID                      // the caller asked for a NID that this node does not have
+	RefusedHello                    // the caller sent a malformed or contradictory hello
+	RefusedSlow                     // the caller did not complete the handshake in time
+	RefusedGone                     // the caller disconnected before it was accepted
+	RefusedMany                     // there are too many callers, or too many connections from the caller's address
+	RefusedClaims                   // the caller's address, or its IPv6 network, has used too many NIDs
 	RefusedDuplicate                // there are already enough connections of this type to the peer
 	RefusedRace                     // this node is connecting to the peer itself
-	RefusedStale                    // has another incarnation or version than the existing connections
+	RefusedStale                    // the caller has another incarnation or version than its existing connections
 	RefusedClosing                  // the interface is closing
 	Refusals         = iota         // number of reasons
 )
@@ -28,10 +28,10 @@ var refusalNames = [Refusals]string{
 	"too_many", "too_many_nids", "duplicate", "race", "stale", "closing",
 }
 
-// String returns the reason's name in commands and metrics, lower_case and stable.
+// String returns the reason's name in commands and metrics. It is in lower_case and never changes.
 func (r Refusal) String() string { return refusalNames[r] }
 
-// RefusedError is the error of a refused caller.
+// RefusedError is the error of a caller that was refused.
 type RefusedError struct {
 	Reason Refusal
 	Err    error
@@ -41,7 +41,7 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Refuse returns a *RefusedError with a text formatted by fmt.Errorf.
+// Refuse returns a *RefusedError with the reason r and an error that fmt.Errorf formats.
 func Refuse(r Refusal, format string, args ...any) error {
 	return &RefusedError{Reason: r, Err: fmt.Errorf(format, args...)}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// Dial implements socklnd.Network. Like TCP, it repeats a lost request, and returns ETIMEDOUT if none is
-// answered. If no host has the address, or its device is down, Dial returns EHOSTUNREACH after neighbourLimit.
+// Dial implements socklnd.Network. Like TCP, it repeats a request without an answer, and at last returns
+// ETIMEDOUT. If no host has the address, or its device is down, Dial returns EHOSTUNREACH after neighbourLimit.
 func (h *Host) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stream, error) {
 	s, err := h.dial(ctx, from, to)
 	if err != nil {

@@ -24,8 +24,8 @@ type World struct {
 	AddrA, AddrB netip.Addr
 	// Port is the first of twenty successive ports that are free.
 	Port uint16
-	// Foreign is an address of another host. Plain is a local address without an RDMA device. Nobody is an
-	// address in the network of A that no host has.
+	// Foreign is an address of another host. Plain is a local address without an RDMA device. The third address
+	// is in the network of AddrA, and no host has it.
 	Foreign, Plain, Nobody netip.Addr
 	// Victim starts a process that runs Serve with addr, whose address is that of B, and returns when it is
 	// ready. kill kills the process, like kill -9.

@@ -18,7 +18,7 @@ const (
 	mega   = 1 << 20
 )
 
-// fill writes a pattern that depends on n and on the position.
+// fill fills b with a pattern that depends on n and on the position.
 func fill(b []byte, n uint64) {
 	for k := range b {
 		b[k] = byte(uint64(k)*31 + uint64(k>>8) + n)
