@@ -17,48 +17,48 @@ import (
 	"github.com/lnetd/lnetd/lnd/socklnd"
 )
 
-// blow is a way to break a connection.
-type blow uint8
+// failure is a kind of failure that a breaker causes in a connection.
+type failure uint8
 
 const (
-	reset     blow = iota // RST, whatever is in transit
-	closing               // close: FIN, or RST if there is unread data
-	halfClose             // no more writing: the peer reads the end, our writes fail with a broken pipe
-	deafen                // no more reading: we read the end
-	cut                   // the next write is sent in part, then RST
-	refuse                // a connection attempt is refused
-	blows
+	reset         failure = iota // RST; data in transit is lost
+	closing                      // close: FIN, or RST if this end has unread data
+	halfClose                    // shut down for writing: the peer reads the end of the stream, and writes here fail with a broken pipe
+	closeRead                    // shut down for reading: this end reads the end of the stream
+	truncateWrite                // half of the next write is sent, then RST
+	refuseDial                   // a connection attempt fails with ECONNREFUSED
+	failureKinds
 )
 
-func (b blow) String() string {
+func (b failure) String() string {
 	return [...]string{"reset", "close", "half close", "no more reading", "cut in a write", "refused call"}[b]
 }
 
-// breaker is the host's network with streams that break at random.
+// breaker is the host's network, but it makes streams and connection attempts fail at random.
 type breaker struct {
 	socklnd.Network
-	min, max time.Duration // between two blows
-	count    [blows]atomic.Uint64
+	min, max time.Duration // limits of the time between two failures
+	count    [failureKinds]atomic.Uint64
 
-	mu      sync.Mutex // guards the rest
-	random  *rand.Rand
-	calm    bool // no blows yet, or no more
-	streams []*stream
+	mu       sync.Mutex // guards the rest
+	random   *rand.Rand
+	disabled bool // no failures: before and after run
+	streams  []*stream
 }
 
 func newBreaker(c *Config, s side) *breaker {
 	return &breaker{
 		Network: socklnd.HostNetwork(),
 		min:     c.KillMin, max: c.KillMax,
-		random: rand.New(rand.NewPCG(c.seed(s), 1)),
-		calm:   true,
+		random:   rand.New(rand.NewPCG(c.seed(s), 1)),
+		disabled: true,
 	}
 }
 
-// run breaks streams until ctx ends.
+// run causes failures until ctx is done.
 func (b *breaker) run(ctx context.Context) {
-	b.setCalm(false)
-	defer b.setCalm(true)
+	b.setDisabled(false)
+	defer b.setDisabled(true)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -70,56 +70,57 @@ func (b *breaker) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			b.strike()
+			b.breakRandom()
 		}
 	}
 }
 
-// strike breaks a random stream in a random way.
-func (b *breaker) strike() {
+// breakRandom causes a random failure in a random open stream.
+func (b *breaker) breakRandom() {
 	b.mu.Lock()
 	if len(b.streams) == 0 {
 		b.mu.Unlock()
 		return
 	}
 	s := b.streams[b.random.IntN(len(b.streams))]
-	how := [...]blow{reset, reset, reset, closing, closing, halfClose, halfClose, deafen, cut, cut, cut}[b.random.IntN(11)]
+	how := [...]failure{reset, reset, reset, closing, closing, halfClose, halfClose, closeRead, truncateWrite, truncateWrite, truncateWrite}[b.random.IntN(11)]
 	b.mu.Unlock()
-	s.suffer(how)
+	s.inject(how)
 }
 
-// kills returns the number of blows of each kind so far.
-func (b *breaker) kills() map[string]uint64 {
+// counts returns the number of failures of each kind so far.
+func (b *breaker) counts() map[string]uint64 {
 	m := make(map[string]uint64)
-	for k := range blows {
+	for k := range failureKinds {
 		m[k.String()] = b.count[k].Load()
 	}
 	return m
 }
 
-// oneIn returns true once in n calls on average, and false while the breaker is calm.
+// oneIn returns true for one of n calls on average. While the breaker is disabled it returns false.
 func (b *breaker) oneIn(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.calm && b.random.IntN(n) == 0
+	return !b.disabled && b.random.IntN(n) == 0
 }
 
-func (b *breaker) setCalm(calm bool) {
+func (b *breaker) setDisabled(calm bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.calm = calm
+	b.disabled = calm
 }
 
-func (b *breaker) isCalm() bool {
+func (b *breaker) isDisabled() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.calm
+	return b.disabled
 }
 
-// Dial refuses some connections, and breaks others at their first write.
+// Dial implements socklnd.Network. While the breaker is enabled, one of 16 attempts fails, and one of 16
+// streams breaks at its first write.
 func (b *breaker) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.Stream, error) {
 	if b.oneIn(16) {
-		b.count[refuse].Add(1)
+		b.count[refuseDial].Add(1)
 		return nil, syscall.ECONNREFUSED
 	}
 	s, err := b.Network.Dial(ctx, from, to)
@@ -128,7 +129,7 @@ func (b *breaker) Dial(ctx context.Context, from, to netip.AddrPort) (socklnd.St
 	}
 	w := b.wrap(s)
 	if b.oneIn(16) {
-		w.suffer(cut)
+		w.inject(truncateWrite)
 	}
 	return w, nil
 }
@@ -163,7 +164,7 @@ func (b *breaker) wrap(s socklnd.Stream) *stream {
 	return w
 }
 
-func (b *breaker) forget(s *stream) {
+func (b *breaker) removeStream(s *stream) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if k := slices.Index(b.streams, s); k >= 0 {
@@ -171,61 +172,63 @@ func (b *breaker) forget(s *stream) {
 	}
 }
 
-// stream is a stream that can break.
+// stream is a stream in which the breaker can cause failures.
 type stream struct {
 	socklnd.Stream
-	breaker *breaker
-	broken  atomic.Bool // closed by the breaker, not by its user
-	marked  atomic.Bool // the next write is the last
+	breaker      *breaker
+	injected     atomic.Bool // the breaker has closed the stream, and the driver has not
+	truncateNext atomic.Bool // the next write is truncated
 
-	mu     sync.Mutex // held while the socket must stay open, or is closed
+	mu     sync.Mutex // held while the socket must stay open, and while it is closed
 	closed bool
 }
 
-// suffer breaks the stream, unless it is closed.
-func (s *stream) suffer(how blow) {
+// inject causes a failure in the stream. It does nothing if the stream is closed.
+func (s *stream) inject(how failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
 	switch how {
-	case cut:
-		if s.marked.Swap(true) {
+	case truncateWrite:
+		if s.truncateNext.Swap(true) {
 			return
 		}
 	case closing:
-		s.end(false)
+		s.closeInjected(false)
 	case reset:
-		s.end(true)
+		s.closeInjected(true)
 	default:
 		fd := socketOf(s.LocalAddr(), s.RemoteAddr())
 		way := unix.SHUT_WR
-		if how == deafen {
+		if how == closeRead {
 			way = unix.SHUT_RD
 		}
-		if fd < 0 || unix.Shutdown(fd, way) != nil { // already reset by the peer
+		if fd < 0 || unix.Shutdown(fd, way) != nil { // the peer has reset it already
 			return
 		}
 	}
 	s.breaker.count[how].Add(1)
 }
 
-// end closes the stream without the knowledge of its user. s.mu is held.
-func (s *stream) end(withReset bool) {
+// closeInjected closes the stream, with RST if withReset is set. The driver, which uses the stream, only
+// sees the error of its next call. s.mu is held.
+func (s *stream) closeInjected(withReset bool) {
 	if withReset {
 		if fd := socketOf(s.LocalAddr(), s.RemoteAddr()); fd >= 0 {
-			_ = resetOnClose(fd) // otherwise it is an ordinary close
+			_ = resetOnClose(fd) // if this fails, the close sends FIN
 		}
 	}
-	s.broken.Store(true)
+	s.injected.Store(true)
 	s.closed = true
 	_ = s.Stream.Close()
 }
 
-// explain replaces an error that the breaker's close has caused by the error of a reset.
-func (s *stream) explain(err error) error {
-	if err != nil && s.broken.Load() && errors.Is(err, net.ErrClosed) {
+// mapError returns ECONNRESET for an error that is caused by the breaker's close. It returns other
+// errors unchanged.
+func (s *stream) mapError(err error) error {
+	if err != nil && s.injected.Load() && errors.Is(err, net.ErrClosed) {
 		return syscall.ECONNRESET
 	}
 	return err
@@ -234,25 +237,25 @@ func (s *stream) explain(err error) error {
 // Read implements socklnd.Stream.
 func (s *stream) Read(bufs [][]byte) (int, error) {
 	n, err := s.Stream.Read(bufs)
-	return n, s.explain(err)
+	return n, s.mapError(err)
 }
 
 // TryWrite implements socklnd.Stream.
 func (s *stream) TryWrite(bufs [][]byte) (int, error) {
-	if !s.marked.Load() || s.breaker.isCalm() {
+	if !s.truncateNext.Load() || s.breaker.isDisabled() {
 		n, err := s.Stream.TryWrite(bufs)
-		return n, s.explain(err)
+		return n, s.mapError(err)
 	}
 	n, err := s.Stream.TryWrite(half(bufs))
 	s.mu.Lock()
 	if !s.closed {
-		s.end(true)
+		s.closeInjected(true)
 	}
 	s.mu.Unlock()
-	return n, s.explain(err)
+	return n, s.mapError(err)
 }
 
-// half returns the first half of the bytes in bufs.
+// half returns slices of bufs with the first half of its bytes.
 func half(bufs [][]byte) [][]byte {
 	total := 0
 	for _, b := range bufs {
@@ -269,14 +272,14 @@ func half(bufs [][]byte) [][]byte {
 }
 
 // AwaitWritable implements socklnd.Stream.
-func (s *stream) AwaitWritable() error { return s.explain(s.Stream.AwaitWritable()) }
+func (s *stream) AwaitWritable() error { return s.mapError(s.Stream.AwaitWritable()) }
 
 // Close implements socklnd.Stream.
 func (s *stream) Close() error {
-	s.breaker.forget(s)
+	s.breaker.removeStream(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broken.Store(false)
+	s.injected.Store(false)
 	if s.closed {
 		return nil
 	}

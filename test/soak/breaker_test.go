@@ -14,20 +14,20 @@ import (
 // Each blow causes its errors at both ends.
 func TestBlows(t *testing.T) {
 	for _, c := range []struct {
-		how          blow
+		how          failure
 		ours, theirs error // results of reading
 		write        error // result of our second write
 	}{
 		{reset, syscall.ECONNRESET, syscall.ECONNRESET, syscall.ECONNRESET},
 		{closing, syscall.ECONNRESET, io.EOF, syscall.ECONNRESET},
 		{halfClose, nil, io.EOF, syscall.EPIPE},
-		{deafen, io.EOF, nil, nil},
-		{cut, syscall.ECONNRESET, syscall.ECONNRESET, syscall.ECONNRESET},
+		{closeRead, io.EOF, nil, nil},
+		{truncateWrite, syscall.ECONNRESET, syscall.ECONNRESET, syscall.ECONNRESET},
 	} {
 		t.Run(c.how.String(), func(t *testing.T) {
 			near, far := connect(t)
-			near.suffer(c.how)
-			if c.how == cut {
+			near.inject(c.how)
+			if c.how == truncateWrite {
 				if n, err := near.TryWrite([][]byte{[]byte("abc"), []byte("defg")}); n != 3 || err != nil {
 					t.Errorf("write: %d bytes, %v, want half of 7", n, err)
 				}
@@ -53,7 +53,7 @@ func TestBlows(t *testing.T) {
 			if n := near.breaker.count[c.how].Load(); n != 1 {
 				t.Errorf("%d blows counted", n)
 			}
-			near.suffer(c.how)
+			near.inject(c.how)
 			if n := near.breaker.count[c.how].Load(); n != 1 {
 				t.Errorf("a closed stream was broken again")
 			}
@@ -89,7 +89,7 @@ func connect(t *testing.T) (near *stream, far socklnd.Stream) {
 		accepted <- s
 	}()
 	b := newBreaker(&c, parent)
-	b.setCalm(false)
+	b.setDisabled(false)
 	s, err := network.Dial(t.Context(), at, l.Addr())
 	if err != nil {
 		t.Fatal(err)

@@ -9,26 +9,26 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Config is the duration and the load of a soak. Both processes have the same Config.
+// Config defines the duration and the load of a soak. Both processes have the same Config.
 type Config struct {
-	// Time is how long messages are sent, without the time to drain.
+	// Time is how long messages are sent. The soak takes longer, because operations in progress must end.
 	Time time.Duration
-	// Transaction is the nodes' transaction timeout, in whole seconds. If an answer is lost, its
-	// operation ends after 1 to 1.25 times this time.
+	// Transaction is the nodes' transaction timeout, in whole seconds. An operation whose answer is lost
+	// ends after 1 to 1.25 times this time.
 	Transaction time.Duration
-	// Window is the number of operations that each side keeps in progress, besides those whose
-	// answer is lost.
+	// Window is the number of operations that each side keeps in progress, not counting those whose answer
+	// is probably lost.
 	Window int
 	// Rails is the number of nets that connect the two nodes.
 	Rails int
-	// KillMin and KillMax are the limits of the time between two kills in each process.
+	// KillMin and KillMax are the limits of the time between two connection failures in each process.
 	KillMin, KillMax time.Duration
-	// Seed determines the messages and kills. Which messages a kill affects still differs from run
-	// to run.
+	// Seed determines the messages and the failures. Which messages a failure affects still differs from
+	// run to run.
 	Seed uint64
 	// Sample is the interval of samples of memory and rates.
 	Sample time.Duration
-	// First is the first of the loopback addresses used, two for each rail.
+	// First is the first of the loopback addresses that are used. Each rail needs two addresses.
 	First netip.Addr
 	// Port is the port at which the nodes listen.
 	Port int
@@ -36,7 +36,7 @@ type Config struct {
 
 // DefaultConfig is the configuration of a full soak.
 func DefaultConfig() Config {
-	pid := os.Getpid() // other runs on the same host use other addresses
+	pid := os.Getpid() // so that simultaneous runs on a host use different addresses
 	return Config{
 		Time:        30 * time.Minute,
 		Transaction: 20 * time.Second,
@@ -70,7 +70,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// A side is one of the two processes.
+// side is one of the two processes.
 type side int
 
 const (
@@ -89,12 +89,13 @@ func (c *Config) nid(s side, rail int) lnet.NID {
 	return lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, uint16(rail)), netip.AddrFrom4(a))
 }
 
-// seed returns the seed of a side's plan.
+// seed returns the seed of the messages that a side sends.
 func (c *Config) seed(s side) uint64 { return mix(c.Seed + uint64(s)) }
 
-// parkAfter is how long an operation counts toward the window. After this time its answer is most
-// likely lost.
-const parkAfter = 150 * time.Millisecond
+// lostAfter is how long an operation counts toward the window. An operation that takes longer has
+// probably lost its answer, and another one takes its place.
+const lostAfter = 150 * time.Millisecond
 
-// patience is the time limit for the drain, and for the nodes to come to rest.
-func (c *Config) patience() time.Duration { return 2*c.Transaction + 15*time.Second }
+// drainTimeout is the time limit for all operations to end after the last one was started, and then
+// again for the node to become idle.
+func (c *Config) drainTimeout() time.Duration { return 2*c.Transaction + 15*time.Second }

@@ -7,6 +7,6 @@
 // Run is the parent process. It communicates with Serve, the child, over pipes. Both do the same work,
 // with a sender, a receiver and a breaker.
 //
-// Goroutines of a process are the sender's pacer, the breaker's killer, the sampler, and the reader of
-// notes. Run and Serve wait for all of them.
+// Goroutines of a process are the one that replaces operations of the sender, the one that breaks
+// connections, the sampler, and the reader of notes. Run and Serve wait for all of them.
 package soak

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// findings are the violations that one process has found. All are counted, and the first ones are
-// kept. It is safe for concurrent use.
+// findings are the violations that one process has found. It counts all of them, and keeps the texts of
+// the first findingsKept. It is safe for concurrent use.
 type findings struct {
 	mu    sync.Mutex // guards count and texts
 	count int

@@ -10,18 +10,18 @@ import (
 type topic uint8
 
 const (
-	noteConfig  topic = iota // parent: the configuration; the child creates its node
-	noteReady                // child: its node can be reached
-	noteStart                // parent: begin
-	notePage                 // a page of the sender's account is settled
-	noteSample               // child: a sample
-	noteStop                 // parent: begin no more operations, and drain
-	noteDrained              // all operations have ended
-	noteFlushed              // all pages have been sent
-	noteReport               // child: its node is closed; the report
+	noteConfig  topic = iota // from the parent: the configuration, with which the child creates its node
+	noteReady                // from the child: its node can be reached
+	noteStart                // from the parent: start sending
+	notePage                 // from both: all messages of a page have ended at the sender
+	noteSample               // from the child: a sample
+	noteStop                 // from the parent: start no more operations
+	noteDrained              // from both: all operations have ended
+	noteFlushed              // from both: all pages were sent
+	noteReport               // from the child: its node is closed, and this is its report
 )
 
-// note is a message between the processes. The topic determines which fields are used.
+// note is a message between the two processes. Its topic determines which other fields are set.
 type note struct {
 	Topic  topic
 	Config Config
@@ -31,7 +31,7 @@ type note struct {
 	Report Report
 }
 
-// notes are the pipes to the other process. Writing is safe for concurrent use.
+// notes are the pipes to the other process. write is safe for concurrent use, read is not.
 type notes struct {
 	mu  sync.Mutex // held while out writes; in has one reader
 	out *gob.Encoder

@@ -6,7 +6,7 @@ import "math/rand/v2"
 type kind uint8
 
 const (
-	plainPut kind = iota // without ACK
+	plainPut kind = iota // a PUT without ACK
 	ackedPut
 	fetch // GET
 	kinds
@@ -14,8 +14,8 @@ const (
 
 func (k kind) String() string { return [...]string{"PUT", "PUT+ACK", "GET"}[k] }
 
-// plan describes a message. It depends only on the sender's seed and the sequence number, so that
-// the receiver knows what to expect.
+// plan describes a message. It depends only on the sender's seed and the sequence number, so that the
+// receiver can compute it too.
 type plan struct {
 	kind   kind
 	size   int // bytes of payload, 0 to 1 MiB
@@ -24,7 +24,7 @@ type plan struct {
 
 const maxSize = 1 << 20
 
-// planOf returns the plan of message seq.
+// planOf returns the plan of message seq of a sender with the given seed.
 func planOf(seed, seq uint64) plan {
 	h := mix(seed + seq*0x9e3779b97f4a7c15)
 	p := plan{offset: int(h >> 44)} // 20 bits
@@ -52,7 +52,7 @@ func planOf(seed, seq uint64) plan {
 	return p
 }
 
-// mix distributes a number's bits (SplitMix64's last step).
+// mix returns a hash of x (the last step of SplitMix64).
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -61,8 +61,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// newPattern returns the source of all payloads. It is the same in both processes, and different at
-// every offset.
+// newPattern returns the bytes from which all payloads are taken. They are the same in both processes,
+// and payloads at different offsets differ.
 func newPattern() []byte {
 	b := make([]byte, 2*maxSize)
 	var seed [32]byte
@@ -71,5 +71,5 @@ func newPattern() []byte {
 	return b
 }
 
-// of returns the payload of a plan from the pattern.
-func (p plan) of(pattern []byte) []byte { return pattern[p.offset:][:p.size:p.size] }
+// payload returns the payload of the message, which is a part of the pattern.
+func (p plan) payload(pattern []byte) []byte { return pattern[p.offset:][:p.size:p.size] }

@@ -15,7 +15,7 @@ func TestPlansAreMixed(t *testing.T) {
 		if p != planOf(7, seq) {
 			t.Fatal("a plan changes")
 		}
-		if b := p.of(pattern); len(b) != p.size || p.size > maxSize {
+		if b := p.payload(pattern); len(b) != p.size || p.size > maxSize {
 			t.Fatalf("plan %+v: %d bytes", p, len(b))
 		}
 		kindsSeen[p.kind]++

@@ -10,32 +10,34 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// receiver has memory for PUTs, which it posts again when it is full, and a source for GETs. It
-// checks what arrives against the plan of the peer's sender.
+// receiver receives the peer's PUTs into buffers, which it posts again when they are full, and serves
+// the peer's GETs from the pattern. It compares each message with its plan.
 type receiver struct {
 	node     *node.Node
 	from     []lnet.NID // the peer's NIDs, the primary one first
-	seed     uint64     // of the peer's plan
+	seed     uint64     // seed of the messages that the peer sends
 	pattern  []byte
-	register *register
+	record   *arrivedRecord
 	findings *findings
 
-	whole  atomic.Uint64 // PUTs delivered
-	broken atomic.Uint64 // PUTs that were cut short by a lost connection
+	whole  atomic.Uint64 // PUTs that arrived with their complete payload
+	broken atomic.Uint64 // PUTs whose payload is incomplete because the connection was lost
 	served atomic.Uint64 // GETs for which an answer was sent or attempted
 }
 
-// Memory for PUTs: a buffer is unlinked when less than one more message fits.
+// Number and size of the buffers for PUTs. The MD of a buffer is unlinked when the buffer has no room
+// for another message of maximum size.
 const (
 	buffers    = 6
 	bufferSize = 4 * maxSize
 )
 
 func newReceiver(n *node.Node, from []lnet.NID, seed uint64, pattern []byte, f *findings) *receiver {
-	return &receiver{node: n, from: from, seed: seed, pattern: pattern, register: newRegister(), findings: f}
+	return &receiver{node: n, from: from, seed: seed, pattern: pattern, record: newArrivedRecord(), findings: f}
 }
 
-// post attaches the buffers. PUTs that find none wait.
+// post posts the buffers for PUTs and the pattern for GETs. The portal for PUTs is lazy: a PUT waits
+// while no buffer is posted.
 func (r *receiver) post() error {
 	if err := r.node.SetLazy(putPortal); err != nil {
 		return err
@@ -52,7 +54,7 @@ func (r *receiver) post() error {
 	return err
 }
 
-// buffer is memory for PUTs, and the handler of its MD.
+// buffer is a buffer for PUTs, and the handler of its MD.
 type buffer struct {
 	r     *receiver
 	bytes []byte
@@ -65,7 +67,7 @@ func (b *buffer) post() error {
 	return err
 }
 
-// HandleEvent implements the handler of the buffer's MD.
+// HandleEvent implements portals.Handler.
 func (b *buffer) HandleEvent(e *portals.Event) {
 	if e.Type != portals.EventPut {
 		b.r.findings.add("unexpected %s at the receiver", e.Type)
@@ -81,7 +83,7 @@ func (b *buffer) HandleEvent(e *portals.Event) {
 
 func (r *receiver) handlePut(e *portals.Event, payload []byte) {
 	seq := e.MatchBits & seqMask
-	if err := r.register.arrived(seq, e.Err == nil); err != nil {
+	if err := r.record.arrived(seq, e.Err == nil); err != nil {
 		r.findings.add("PUT: %v", err)
 	}
 	r.checkOrigin(e, seq)
@@ -98,7 +100,7 @@ func (r *receiver) handlePut(e *portals.Event, payload []byte) {
 		return
 	}
 	r.whole.Add(1)
-	if !bytes.Equal(payload, p.of(r.pattern)) {
+	if !bytes.Equal(payload, p.payload(r.pattern)) {
 		r.findings.add("message %d: a PUT of %d bytes with the wrong content", seq, e.Length)
 	}
 }
@@ -110,7 +112,7 @@ func (r *receiver) handleGet(e *portals.Event) {
 	}
 	seq := e.MatchBits & seqMask
 	r.served.Add(1)
-	if err := r.register.arrived(seq, e.Err == nil); err != nil {
+	if err := r.record.arrived(seq, e.Err == nil); err != nil {
 		r.findings.add("GET: %v", err)
 	}
 	r.checkOrigin(e, seq)
@@ -119,8 +121,8 @@ func (r *receiver) handleGet(e *portals.Event) {
 	}
 }
 
-// checkOrigin checks the sender of a message. Until discovery has found the peer's NIDs, the sender
-// is the NID from which the message came.
+// checkOrigin checks that the initiator of a message is the peer. It may be any of the peer's NIDs,
+// because before discovery the initiator is the NID from which the message came.
 func (r *receiver) checkOrigin(e *portals.Event, seq uint64) {
 	if !slices.Contains(r.from, e.Initiator.NID) || e.Initiator.PID != lnet.PIDLustre {
 		r.findings.add("message %d: from %s, want %s", seq, e.Initiator, r.from[0])

@@ -30,7 +30,7 @@ func TestReceiverChecksArrivals(t *testing.T) {
 	} {
 		var f findings
 		r := newReceiver(nil, c.nids(child), 1, pattern, &f)
-		payload := append([]byte(nil), p.of(pattern)...)
+		payload := append([]byte(nil), p.payload(pattern)...)
 		e := &portals.Event{Type: portals.EventPut, MatchBits: putBits | seq, HdrData: seq, Initiator: from, Length: p.size}
 		x.spoil(e, payload)
 		r.handlePut(e, payload[:e.Length])

@@ -12,38 +12,38 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Report has the results of one process.
+// Report is the result of one process.
 type Report struct {
 	Side  string
 	Ran   time.Duration
-	Begun uint64 // operations
+	Begun uint64 // number of operations started
 	Bytes uint64 // payload of successful operations
-	// Operations by kind: successful, without an answer in time, not sent.
+	// Number of operations by kind: Done succeeded, Lost had no answer in time, Failed could not be sent.
 	Done, Lost, Failed map[string]uint64
-	// Failures are the errors of SEND events by class.
+	// Failures are the numbers of SEND events with an error, by class of the error.
 	Failures map[string]uint64
 	Kills    map[string]uint64
 	// Stall is the longest time without a successful operation.
 	Stall time.Duration
-	// Rested is the time from the last operation until the node was at rest.
-	Rested time.Duration
+	// IdleAfter is the time from the end of the last operation until the node was idle.
+	IdleAfter time.Duration
 
-	// Messages from the peer: complete PUTs, PUTs cut short, and GETs. Confirmed is the number of
-	// messages acknowledged to the peer that were looked up here.
+	// Messages from the peer: complete PUTs, incomplete PUTs, and GETs. Confirmed is the number of
+	// acknowledged messages that were compared with the record of this process.
 	Delivered, Broken, Served, Confirmed uint64
 
-	// Rails are the messages sent to each of the peer's NIDs.
+	// Rails are the numbers of messages sent to each of the peer's NIDs.
 	Rails []uint64
 
 	Counters node.Counters
 	Samples  []Sample
 
-	Found    int      // violations
-	Findings []string // the first of them
+	Found    int      // number of violations
+	Findings []string // texts of the first violations
 }
 
-// judge adds findings from the samples.
-func (r *Report) judge(c *Config) {
+// addTrends adds a violation for each resource whose use has grown during the run.
+func (r *Report) addTrends(c *Config) {
 	for _, t := range trends(r.Samples, c.warmUp()) {
 		if !t.flat() {
 			r.Found++
@@ -52,8 +52,8 @@ func (r *Report) judge(c *Config) {
 	}
 }
 
-// warmUp is the time after which everything has its working size: operations without an answer have
-// begun to end by then.
+// warmUp is the time after which memory and goroutines should no longer grow. By then, operations whose
+// answer was lost have begun to end.
 func (c *Config) warmUp() time.Duration { return max(2*c.Transaction, c.Time/20) }
 
 // printReports writes a table with one column for each report.
@@ -93,7 +93,7 @@ func printReports(w io.Writer, c *Config, reports []Report) {
 	row("dropped", func(r *Report) string { return fmt.Sprint(r.Counters.Dropped) })
 	row("committed at most", func(r *Report) string { return fmt.Sprint(r.Counters.CommittedMax) })
 	row("longest stall", func(r *Report) string { return r.Stall.Round(time.Millisecond).String() })
-	row("at rest after", func(r *Report) string { return r.Rested.Round(time.Millisecond).String() })
+	row("at rest after", func(r *Report) string { return r.IdleAfter.Round(time.Millisecond).String() })
 	all := make([][]trend, len(reports))
 	for k := range reports {
 		all[k] = trends(reports[k].Samples, c.warmUp())

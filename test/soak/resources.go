@@ -8,26 +8,27 @@ import (
 	"time"
 )
 
-// Sample is the resource use of a process, and its work, at one moment.
+// Sample has the resources in use by a process, and counters of its work, at one time.
 type Sample struct {
 	At          time.Duration // since the start
-	Live        uint64        // heap: bytes that are reachable after a collection
-	Sinks       uint64        // memory for GETs among them: depends on how many have waited at once
-	Heap        uint64        // heap: bytes in spans in use
-	Resident    uint64        // bytes, according to the kernel
+	Live        uint64        // heap: bytes that are reachable after a garbage collection
+	Sinks       uint64        // bytes of Live that are memory for GETs
+	Heap        uint64        // heap: bytes in use, including garbage and free room between objects
+	Resident    uint64        // bytes of resident memory, according to the kernel
 	Goroutines  int
 	Descriptors int
 	Done        uint64 // successful operations
-	Parked      int    // operations whose answer is lost
+	Parked      int    // number of operations in progress whose answer is probably lost
 	Kills       uint64
 }
 
-// butSinks returns a number of bytes without the sinks, in KiB. The number of sinks is the largest
-// number of answers that were ever missing at once, which may grow late in a run.
-func (s *Sample) butSinks(n uint64) uint64 { return (n - min(n, s.Sinks)) >> 10 }
+// withoutSinks subtracts the memory for GETs from n bytes and returns the rest in KiB. That memory is
+// kept for reuse, so it depends on the largest number of GETs that were ever in progress, which may grow
+// late in a run.
+func (s *Sample) withoutSinks(n uint64) uint64 { return (n - min(n, s.Sinks)) >> 10 }
 
-// look takes a sample of the process. It collects garbage first, so that Live is the current value.
-func look(at time.Duration) Sample {
+// takeSample returns a sample of this process. It collects garbage first, so that Live is current.
+func takeSample(at time.Duration) Sample {
 	runtime.GC()
 	m := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
@@ -45,7 +46,7 @@ func look(at time.Duration) Sample {
 	}
 }
 
-// trend is a value at the beginning and at the end of a run.
+// trend is the use of a resource at the beginning and at the end of a run.
 type trend struct {
 	name        string
 	first, last uint64
@@ -77,9 +78,9 @@ func trends(samples []Sample, warmUp time.Duration) []trend {
 		return trend{name: name, unit: unit, slack: slack, first: median(first, figure), last: median(last, figure)}
 	}
 	return []trend{
-		of("live heap but sinks", "KiB", 4<<10, func(s *Sample) uint64 { return s.butSinks(s.Live) }),
-		of("heap in use but sinks", "KiB", 8<<10, func(s *Sample) uint64 { return s.butSinks(s.Heap) }),
-		of("resident but sinks", "KiB", 8<<10, func(s *Sample) uint64 { return s.butSinks(s.Resident) }),
+		of("live heap but sinks", "KiB", 4<<10, func(s *Sample) uint64 { return s.withoutSinks(s.Live) }),
+		of("heap in use but sinks", "KiB", 8<<10, func(s *Sample) uint64 { return s.withoutSinks(s.Heap) }),
+		of("resident but sinks", "KiB", 8<<10, func(s *Sample) uint64 { return s.withoutSinks(s.Resident) }),
 		of("goroutines", "", 8, func(s *Sample) uint64 { return uint64(s.Goroutines) }),
 		of("descriptors", "", 8, func(s *Sample) uint64 { return uint64(s.Descriptors) }),
 	}

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// ErrFailed means that a soak has found violations, which are in its output.
+// ErrFailed is returned by Run if the soak found violations. They are in its output.
 var ErrFailed = errors.New("soak failed")
 
-// Run runs a soak as the parent. child is a command, not started, whose process calls Serve with
-// its standard input and output. Samples and reports are written to w. Run blocks until both
-// processes have finished. It returns ErrFailed if there were violations, or another error if the
-// soak could not run. If ctx ends, the soak ends early.
+// Run runs a soak as the parent. child is a command that was not started yet; its process must call
+// Serve with its standard input and output. Run writes samples and reports to w, and returns when both
+// processes have finished. It returns ErrFailed if there were violations, or another error if the soak
+// could not run. If ctx is done, the soak ends early.
 func Run(ctx context.Context, c Config, child *exec.Cmd, w io.Writer, log *slog.Logger) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -34,7 +34,7 @@ func Run(ctx context.Context, c Config, child *exec.Cmd, w io.Writer, log *slog.
 		return err
 	}
 	n := newNotes(out, in)
-	reports, err := lead(ctx, c, n, w, log)
+	reports, err := runParent(ctx, c, n, w, log)
 	if err != nil {
 		_ = in.Close()
 		return errors.Join(err, child.Wait())
@@ -42,7 +42,7 @@ func Run(ctx context.Context, c Config, child *exec.Cmd, w io.Writer, log *slog.
 	err = errors.Join(in.Close(), child.Wait())
 	found := 0
 	for k := range reports {
-		reports[k].judge(&c)
+		reports[k].addTrends(&c)
 		found += reports[k].Found
 	}
 	printReports(w, &c, reports)
@@ -52,37 +52,38 @@ func Run(ctx context.Context, c Config, child *exec.Cmd, w io.Writer, log *slog.
 	return err
 }
 
-// lead is the parent's part of the communication.
-func lead(ctx context.Context, c Config, n *notes, w io.Writer, log *slog.Logger) ([]Report, error) {
+// runParent runs the soak in the parent, after the child was started, and returns the reports of the
+// parent and, if it did not fail, of the child.
+func runParent(ctx context.Context, c Config, n *notes, w io.Writer, log *slog.Logger) ([]Report, error) {
 	p, err := begin(ctx, c, n, log)
 	if err != nil {
 		return nil, err
 	}
-	show := newShow(w, &c)
+	show := newSampleTable(w, &c)
 
 	ctx, cancel := context.WithTimeout(ctx, c.Time)
 	defer cancel()
-	var theirs *Report // valid when gone is closed
+	var theirs *Report // the child's report; valid when gone is closed
 	drained, flushed, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
-		defer cancel() // if the child is gone, the soak ends
-		theirs = p.hear(show, drained, flushed)
+		defer cancel() // ends the soak if the child has died
+		theirs = p.readNotes(show, drained, flushed)
 	}()
-	// An error of the pipe means that the child is gone. The reader detects that, too.
-	told := make(chan struct{})
+	// Errors of write are ignored: they mean that the child has died, which the reader detects too.
+	stopSent := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		_ = n.write(&note{Topic: noteStop})
-		close(told)
+		close(stopSent)
 	})
 
 	p.work(ctx, func(s Sample) { show.add(parent, s) })
-	<-told
+	<-stopSent
 	_ = n.write(&note{Topic: noteDrained})
 	await(drained, gone)
 	_ = p.flush()
 	await(flushed, gone)
-	p.rest()
+	p.awaitIdle()
 	<-gone
 	reports := []Report{p.finish()}
 	if theirs != nil {
@@ -91,28 +92,28 @@ func lead(ctx context.Context, c Config, n *notes, w io.Writer, log *slog.Logger
 	return reports, nil
 }
 
-// begin creates the parent's node, and starts the child when both nodes can be reached.
-func begin(ctx context.Context, c Config, n *notes, log *slog.Logger) (*party, error) {
+// begin creates the parent's node, waits for the child's node, and sends the note to start.
+func begin(ctx context.Context, c Config, n *notes, log *slog.Logger) (*process, error) {
 	if err := n.write(&note{Topic: noteConfig, Config: c}); err != nil {
 		return nil, err
 	}
-	p, err := newParty(ctx, c, parent, n, log)
+	p, err := newProcess(ctx, c, parent, n, log)
 	if err != nil {
 		return nil, err
 	}
 	x, err := n.read()
 	if err != nil || x.Topic != noteReady {
-		return nil, errors.Join(fmt.Errorf("child: not ready: %w", err), p.rig.close())
+		return nil, errors.Join(fmt.Errorf("child: not ready: %w", err), p.testNode.close())
 	}
 	if err := n.write(&note{Topic: noteStart}); err != nil {
-		return nil, errors.Join(err, p.rig.close())
+		return nil, errors.Join(err, p.testNode.close())
 	}
 	return p, nil
 }
 
-// hear reads the child's notes until its report, and returns it. It returns nil if the pipe ends
-// before.
-func (p *party) hear(show *show, drained, flushed chan struct{}) *Report {
+// readNotes processes the child's notes until the child's report, which it returns. It returns nil if
+// the pipe ends before the report. It closes drained and flushed when the child sends these notes.
+func (p *process) readNotes(show *sampleTable, drained, flushed chan struct{}) *Report {
 	for {
 		x, err := p.notes.read()
 		if err != nil {
@@ -121,7 +122,7 @@ func (p *party) hear(show *show, drained, flushed chan struct{}) *Report {
 		}
 		switch x.Topic {
 		case notePage:
-			p.settled(x.Page, x.Acked)
+			p.comparePage(x.Page, x.Acked)
 		case noteSample:
 			show.add(child, x.Sample)
 		case noteDrained:
@@ -134,7 +135,7 @@ func (p *party) hear(show *show, drained, flushed chan struct{}) *Report {
 	}
 }
 
-// await waits for either.
+// await waits until a or b is closed.
 func await(a, b <-chan struct{}) {
 	select {
 	case <-a:
@@ -142,15 +143,15 @@ func await(a, b <-chan struct{}) {
 	}
 }
 
-// Serve runs a soak as the child, at the other end of the parent's pipes. It returns an error if
-// the parent is gone before the end.
+// Serve runs a soak as the child. It reads notes of the parent from in and writes notes to out. It
+// returns an error if the parent dies before the end.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) error {
 	n := newNotes(in, out)
 	x, err := n.read()
 	if err != nil || x.Topic != noteConfig {
 		return fmt.Errorf("no configuration: %w", err)
 	}
-	p, err := newParty(ctx, x.Config, child, n, log)
+	p, err := newProcess(ctx, x.Config, child, n, log)
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) e
 	defer stop()
 	drained, flushed := make(chan struct{}), make(chan struct{})
 	read := make(chan error, 1)
-	go func() { read <- p.follow(stop, drained, flushed) }()
+	go func() { read <- p.followParent(stop, drained, flushed) }()
 	p.work(ctx, func(s Sample) { _ = n.write(&note{Topic: noteSample, Sample: s}) })
 	if err := n.write(&note{Topic: noteDrained}); err != nil {
 		return err
@@ -187,10 +188,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) e
 	if err := lost(flushed); err != nil {
 		return err
 	}
-	p.rest()
-	// The reader, which waits for the end of the input, is the only additional goroutine that is
-	// left.
-	p.base.Goroutines++
+	p.awaitIdle()
+	// The goroutine that reads the parent's notes still runs, because it waits for the end of the input.
+	p.baseline.Goroutines++
 	if err := n.write(&note{Topic: noteReport, Report: p.finish()}); err != nil {
 		return err
 	}
@@ -200,9 +200,10 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, log *slog.Logger) e
 	return nil
 }
 
-// follow reads the parent's notes until the pipe ends.
-func (p *party) follow(stop func(), drained, flushed chan struct{}) error {
-	defer stop() // if the parent is gone, the soak ends
+// followParent processes the parent's notes until the pipe ends. It calls stop and closes drained and
+// flushed when the parent sends these notes.
+func (p *process) followParent(stop func(), drained, flushed chan struct{}) error {
+	defer stop() // ends the soak if the parent has died
 	for {
 		x, err := p.notes.read()
 		if err != nil {
@@ -210,7 +211,7 @@ func (p *party) follow(stop func(), drained, flushed chan struct{}) error {
 		}
 		switch x.Topic {
 		case notePage:
-			p.settled(x.Page, x.Acked)
+			p.comparePage(x.Page, x.Acked)
 		case noteStop:
 			stop()
 		case noteDrained:
@@ -221,8 +222,8 @@ func (p *party) follow(stop func(), drained, flushed chan struct{}) error {
 	}
 }
 
-// show prints samples of both processes, limited to a screen or two.
-type show struct {
+// sampleTable prints a table of the samples of both processes, with about sampleRows rows per process.
+type sampleTable struct {
 	mu    sync.Mutex // guards the rest
 	w     io.Writer
 	every time.Duration
@@ -230,17 +231,17 @@ type show struct {
 	last  [2]Sample
 }
 
-const showRows = 60
+const sampleRows = 60
 
-func newShow(w io.Writer, c *Config) *show {
+func newSampleTable(w io.Writer, c *Config) *sampleTable {
 	fmt.Fprintf(w, "soak of %v, seed %d, %d rail(s), window %d, transaction timeout %v, kills every %v to %v on each side\n",
 		c.Time, c.Seed, c.Rails, c.Window, c.Transaction, c.KillMin, c.KillMax)
 	fmt.Fprintf(w, "%8s %-6s %10s %10s %10s %10s %10s %10s %8s %7s\n",
 		"at", "side", "done/s", "parked", "live KiB", "sinks KiB", "RSS KiB", "goroutines", "files", "kills")
-	return &show{w: w, every: max(c.Sample, c.Time/showRows)}
+	return &sampleTable{w: w, every: max(c.Sample, c.Time/sampleRows)}
 }
 
-func (h *show) add(s side, x Sample) {
+func (h *sampleTable) add(s side, x Sample) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if x.At < h.next[s] {

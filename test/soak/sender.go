@@ -15,7 +15,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Destinations of messages. The low bits of the match bits are the sequence number.
+// Portals and match bits of messages. The low 56 bits of the match bits are the sequence number.
 const (
 	putPortal = 20
 	getPortal = 21
@@ -24,75 +24,76 @@ const (
 	seqMask   = 1<<56 - 1
 )
 
-// sender keeps a window of operations in progress. Each successful operation starts the next one
-// from its handler. The pacer replaces operations that failed, and those whose answer is lost.
+// sender keeps a window of operations in progress. When an operation succeeds, its handler starts the
+// next one. run starts an operation for each that failed, and for each whose answer is probably lost.
 type sender struct {
 	node     *node.Node
 	to       lnet.ProcessID
 	seed     uint64
 	pattern  []byte
-	account  *account
+	record   *sentRecord
 	findings *findings
 	start    time.Time
-	// settled is called with pages of which all messages have ended.
-	settled func(page uint64, acked *bitmap)
+	// pageEnded is called with a page and its acknowledged messages when all messages of the page have
+	// ended.
+	pageEnded func(page uint64, acked *bitmap)
 
-	progress atomic.Int64 // end of the last successful operation; see now
+	progress atomic.Int64 // value of now at the end of the last successful operation
 	done     [kinds]atomic.Uint64
-	lost     [kinds]atomic.Uint64 // no answer came in time
-	failed   [kinds]atomic.Uint64 // could not be sent
+	lost     [kinds]atomic.Uint64 // operations without an answer in time
+	failed   [kinds]atomic.Uint64 // operations that could not be sent
 	bytes    atomic.Uint64        // payload of successful operations
 
-	mu       sync.Mutex        // guards the rest
-	failures map[string]uint64 // by class
-	ops      []*op             // all that exist
-	idle     []*op
-	sinks    [len(sinkSizes)][][]byte
-	sinkMade uint64 // total bytes of all sinks
-	active   int
-	parked   int
-	owed     int // operations for the pacer to start
-	stopped  bool
-	drained  chan struct{} // closed when stopped, and nothing is active
+	mu        sync.Mutex        // guards the rest
+	failures  map[string]uint64 // by class of the error
+	ops       []*op             // all operations, idle or in progress
+	idle      []*op
+	sinks     [len(sinkSizes)][][]byte
+	sinkBytes uint64 // total bytes of all sinks
+	active    int
+	parked    int
+	toStart   int // number of operations that pace must start
+	stopped   bool
+	drained   chan struct{} // closed when the sender is stopped and no operation is in progress
 }
 
-// sinkSizes are the sizes of the memory for GETs, which is reused.
+// sinkSizes are the sizes of sinks, the memory for GETs. Sinks are reused.
 var sinkSizes = [...]int{4096, 64 << 10, maxSize}
 
 const (
-	// parkedMax is the maximum number of operations that wait for a lost answer.
+	// parkedMax is the maximum number of operations outside the window, which wait for an answer that is
+	// probably lost.
 	parkedMax = 20000
 	paceEvery = 10 * time.Millisecond
-	scanEvery = 10 // paces
+	scanEvery = 10 // every scanEvery-th call of pace looks for lost answers
 )
 
 func newSender(n *node.Node, to lnet.ProcessID, seed uint64, pattern []byte, f *findings) *sender {
 	return &sender{
-		node: n, to: to, seed: seed, pattern: pattern, account: newAccount(), findings: f,
+		node: n, to: to, seed: seed, pattern: pattern, record: newSentRecord(), findings: f,
 		start: time.Now(), failures: make(map[string]uint64), drained: make(chan struct{}),
 	}
 }
 
-// now returns the time since the start in ns, never 0.
+// now returns the time since the start in nanoseconds plus 1, so that it is never 0.
 func (s *sender) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// op is an operation, and the handler of its MD, whose events come one at a time. It is reused
-// after its end.
+// op is an operation and the handler of its MD. It is reused for another operation after its end.
 type op struct {
 	s    *sender
 	seq  uint64
 	plan plan
 	md   lnet.Handle
-	sink []byte // of a GET
+	sink []byte // memory of a GET
 
-	begun atomic.Int64 // 0: idle
-	slot  atomic.Bool  // counts toward the window
+	begun    atomic.Int64 // value of now at the start; 0: not in progress
+	inWindow atomic.Bool  // the operation counts toward the window
 
 	sent, failed, answered bool
 }
 
-// issue starts the next operation, unless the sender is stopped.
-func (s *sender) issue() {
+// startNext starts an operation. It does nothing if the sender is stopped.
+func (s *sender) startNext() {
 	s.mu.Lock()
 	if s.stopped {
 		s.mu.Unlock()
@@ -106,7 +107,7 @@ func (s *sender) issue() {
 		o = &op{s: s}
 		s.ops = append(s.ops, o)
 	}
-	o.seq = s.account.begin()
+	o.seq = s.record.begin()
 	o.plan = planOf(s.seed, o.seq)
 	if o.plan.kind == fetch {
 		o.sink = s.takeSink(o.plan.size)
@@ -115,10 +116,10 @@ func (s *sender) issue() {
 	s.mu.Unlock()
 
 	o.sent, o.failed, o.answered = false, false, false
-	o.slot.Store(true)
+	o.inWindow.Store(true)
 	o.begun.Store(s.now())
 	seq := o.seq
-	d := portals.MD{Bytes: o.plan.of(s.pattern), Threshold: 2, Unlink: true, Handler: o}
+	d := portals.MD{Bytes: o.plan.payload(s.pattern), Threshold: 2, Unlink: true, Handler: o}
 	switch o.plan.kind {
 	case plainPut:
 		d.Threshold = 1
@@ -138,7 +139,7 @@ func (s *sender) issue() {
 		err = s.node.Put(h, s.to, node.PutOptions{
 			Portal: putPortal, MatchBits: putBits | seq, HdrData: seq, Ack: o.plan.kind == ackedPut})
 	}
-	if err != nil { // no event will come, so o can be reused
+	if err != nil { // no SEND event will come; Unlink causes the last event, which ends o
 		s.findings.add("message %d: %v", seq, err)
 		if err := s.node.Unlink(h); err != nil {
 			s.findings.add("message %d: %v", seq, err)
@@ -154,7 +155,7 @@ func (s *sender) takeSink(n int) []byte {
 		s.sinks[class] = s.sinks[class][:k-1]
 		return b[:n]
 	}
-	s.sinkMade += uint64(sinkSizes[class])
+	s.sinkBytes += uint64(sinkSizes[class])
 	return make([]byte, sinkSizes[class])[:n]
 }
 
@@ -167,7 +168,7 @@ func sinkClass(n int) int {
 	panic("soak: sink too large")
 }
 
-// HandleEvent implements the handler of the operation's MD.
+// HandleEvent implements portals.Handler.
 func (o *op) HandleEvent(e *portals.Event) {
 	s := o.s
 	if e.MD != o.md || o.begun.Load() == 0 {
@@ -184,7 +185,7 @@ func (o *op) HandleEvent(e *portals.Event) {
 			o.failed = true
 			s.noteFailure(e.Err)
 			if !e.Unlinked {
-				// No answer is expected, though it may come.
+				// Do not wait for an answer, although one may still come.
 				if err := s.node.Unlink(e.MD); err != nil {
 					s.findings.add("message %d: %v", o.seq, err)
 				}
@@ -211,26 +212,27 @@ func (o *op) answer(e *portals.Event) {
 	if o.answered {
 		s.findings.add("message %d: a second %s", o.seq, e.Type)
 	}
-	if e.Err != nil { // incomplete, or too late
+	if e.Err != nil { // the answer is incomplete or came too late
 		return
 	}
 	o.answered = true
 	if e.Length != o.plan.size {
 		s.findings.add("message %d: %s of %d bytes, want %d", o.seq, e.Type, e.Length, o.plan.size)
-	} else if e.Type == portals.EventReply && !bytes.Equal(o.sink, o.plan.of(s.pattern)) {
+	} else if e.Type == portals.EventReply && !bytes.Equal(o.sink, o.plan.payload(s.pattern)) {
 		s.findings.add("message %d: a REPLY of %d bytes with the wrong content", o.seq, e.Length)
 	}
 }
 
-// end records the operation's end. Afterwards o may be another operation.
+// end records the end of the operation, and starts the next one if this one succeeded within the window.
+// The caller must not use o afterwards, because it may be reused.
 func (o *op) end() {
 	s := o.s
 	if o.plan.kind != fetch && !o.sent {
 		s.findings.add("message %d: ended without a SEND", o.seq)
 	}
-	well := o.answered || o.plan.kind == plainPut && !o.failed
+	succeeded := o.answered || o.plan.kind == plainPut && !o.failed
 	switch {
-	case well:
+	case succeeded:
 		s.done[o.plan.kind].Add(1)
 		s.bytes.Add(uint64(o.plan.size))
 		s.progress.Store(s.now())
@@ -239,11 +241,11 @@ func (o *op) end() {
 	default:
 		s.lost[o.plan.kind].Add(1)
 	}
-	if acked := s.account.end(o.seq, o.answered && o.plan.kind == ackedPut); acked != nil {
-		s.settled(o.seq/pageSize, acked)
+	if acked := s.record.end(o.seq, o.answered && o.plan.kind == ackedPut); acked != nil {
+		s.pageEnded(o.seq/pageSize, acked)
 	}
 	o.begun.Store(0)
-	held := o.slot.Swap(false)
+	wasInWindow := o.inWindow.Swap(false)
 
 	s.mu.Lock()
 	if o.sink != nil {
@@ -253,15 +255,15 @@ func (o *op) end() {
 	}
 	s.idle = append(s.idle, o)
 	s.active--
-	if !held {
+	if !wasInWindow {
 		s.parked--
-	} else if !well {
-		s.owed++
+	} else if !succeeded {
+		s.toStart++
 	}
 	s.checkDrained()
 	s.mu.Unlock()
-	if held && well {
-		s.issue()
+	if wasInWindow && succeeded {
+		s.startNext()
 	}
 }
 
@@ -289,12 +291,12 @@ func (s *sender) noteFailure(err error) {
 	s.mu.Unlock()
 }
 
-// run sends until ctx ends, then waits for all operations in progress, at most for patience. It
-// returns the longest time without a successful operation.
+// run keeps window operations in progress until ctx is done. Then it waits up to patience for them to
+// end; it is a violation if they do not. It returns the longest time without a successful operation.
 func (s *sender) run(ctx context.Context, window int, patience time.Duration) (stall time.Duration) {
 	s.progress.Store(s.now())
 	for range window {
-		s.issue()
+		s.startNext()
 	}
 	tick := time.NewTicker(paceEvery)
 	defer tick.Stop()
@@ -313,21 +315,21 @@ func (s *sender) run(ctx context.Context, window int, patience time.Duration) (s
 	select {
 	case <-s.drained:
 	case <-time.After(patience):
-		s.findings.add("%s", s.leftover(patience))
+		s.findings.add("%s", s.describeUnfinished(patience))
 	}
 	return stall
 }
 
-// pace starts operations that replace failed ones, and if scan is set, those that have been in
-// progress for too long.
+// pace starts an operation for each that failed. If scan is set, it also starts one for each that has
+// been in progress for longer than lostAfter, which then no longer counts toward the window.
 func (s *sender) pace(scan bool) {
 	s.mu.Lock()
-	n := s.owed
-	s.owed = 0
+	n := s.toStart
+	s.toStart = 0
 	if scan {
-		limit := s.now() - int64(parkAfter)
+		limit := s.now() - int64(lostAfter)
 		for _, o := range s.ops {
-			if at := o.begun.Load(); at != 0 && at < limit && s.parked < parkedMax && o.slot.CompareAndSwap(true, false) {
+			if at := o.begun.Load(); at != 0 && at < limit && s.parked < parkedMax && o.inWindow.CompareAndSwap(true, false) {
 				s.parked++
 				n++
 			}
@@ -335,12 +337,13 @@ func (s *sender) pace(scan bool) {
 	}
 	s.mu.Unlock()
 	for range n {
-		s.issue()
+		s.startNext()
 	}
 }
 
-// leftover returns a text about an operation that does not end.
-func (s *sender) leftover(patience time.Duration) string {
+// describeUnfinished returns a text with the number of operations that have not ended, and a description
+// of one of them.
+func (s *sender) describeUnfinished(patience time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := fmt.Sprintf("%d operations have not ended %v after the last was begun", s.active, patience)

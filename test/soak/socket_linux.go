@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketOf returns the descriptor of this process's TCP socket between two addresses, or -1 if
-// there is no such socket. It is valid while the caller keeps the stream open.
+// socketOf returns the descriptor of this process's TCP socket with the given addresses, or -1 if there
+// is none. The caller must keep the stream open while it uses the descriptor, and must not close the
+// descriptor.
 func socketOf(local, remote netip.AddrPort) int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -41,7 +42,7 @@ func addrPort(a unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// resetOnClose makes closing the socket send a reset.
+// resetOnClose makes a later close of the socket send RST.
 func resetOnClose(fd int) error {
 	return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 }
@@ -52,10 +53,11 @@ func descriptors() int {
 	if err != nil {
 		return 0
 	}
-	return len(entries) - 1 // without the directory itself
+	return len(entries) - 1 // without the descriptor of the directory
 }
 
-// residentBytes returns the memory that this process uses, according to the kernel.
+// residentBytes returns the resident memory of this process in bytes, according to the kernel, or 0 if
+// it cannot be read.
 func residentBytes() uint64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command image writes lnetd's container image, for several machine architectures, as an OCI layout.
-// It needs no daemon. deploy/packages/build calls it. An image has one layer, with files of the
-// packages. The output depends only on those files and on the flags.
+// Command image writes lnetd's container image as an OCI layout, for one or more machine architectures.
+// It needs no container daemon. deploy/packages/build calls it. An image has one layer, with files of
+// the packages. The output depends only on these files, the flags and SOURCE_DATE_EPOCH.
 package main

@@ -14,17 +14,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is the user that lnetd runs as. It is a number, because Kubernetes' runAsNonRoot cannot look
-// up names in /etc/passwd.
+// user is the user and group that lnetd runs as in a container. They are numbers, because Kubernetes'
+// runAsNonRoot does not look up names in /etc/passwd.
 const user = "65532:65532"
 
-// release describes the release that all images belong to.
+// release describes the release of lnetd that the images contain.
 type release struct {
 	version, revision string
 	created           time.Time
 }
 
-// labels returns the labels of the image that OCI defines (image-spec, annotations).
+// labels returns the labels of an image, with the keys that OCI defines (image-spec, annotations).
 func (r release) labels() map[string]string {
 	l := map[string]string{
 		"org.opencontainers.image.title":       "lnetd",
@@ -40,7 +40,8 @@ func (r release) labels() map[string]string {
 	return l
 }
 
-// index returns the images of all architectures, built from stage/ARCH/root.
+// index returns an index of the images for the given architectures. The files of an image are in
+// stage/ARCH/root.
 func (r release) index(stage string, machines []string) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range machines {
@@ -75,7 +76,7 @@ func (r release) image(root, arch string) (v1.Image, error) {
 			User:       user,
 			Entrypoint: []string{"/usr/bin/lnetd"},
 			Cmd:        []string{"--config", "/etc/lnetd/lnetd.yaml"},
-			// lnetd, which is not root here, and lnetdctl look for sockets there.
+			// lnetd is not root here, so lnetd and lnetdctl use sockets in XDG_RUNTIME_DIR.
 			Env:          []string{"PATH=/usr/bin", "XDG_RUNTIME_DIR=/run"},
 			ExposedPorts: map[string]struct{}{"988/tcp": {}, "9988/tcp": {}},
 			StopSignal:   "SIGTERM",
@@ -92,7 +93,8 @@ func (r release) image(root, arch string) (v1.Image, error) {
 	})
 }
 
-// write creates an OCI layout in dir, with the index named by its version.
+// write creates the directory dir with an OCI layout that contains the index. The index is named after
+// the version. It returns an error if dir exists.
 func (r release) write(dir string, index v1.ImageIndex) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return fmt.Errorf("%s: %w", dir, fs.ErrExist)

@@ -17,27 +17,27 @@ import (
 // uid is the user ID of user.
 const uid = 65532
 
-// shipped lists the parts of a package's tree that a container needs. It leaves out units, manual
+// packageParts lists the directories of a package that a container needs. The others have units, manual
 // pages and shell completion.
-var shipped = []string{"etc/lnetd", "usr/bin", "usr/share/doc/lnetd", "usr/share/lnetd/sbom"}
+var packageParts = []string{"etc/lnetd", "usr/bin", "usr/share/doc/lnetd", "usr/share/lnetd/sbom"}
 
-// written has the files that only a container has.
-var written = map[string]string{
+// containerFiles are the files that only a container has, with their content.
+var containerFiles = map[string]string{
 	"etc/passwd": "root:x:0:0:root:/:/sbin/nologin\nlnetd:x:65532:65532:LNet in user space:/:/sbin/nologin\n",
 	"etc/group":  "root:x:0:\nlnetd:x:65532:\n",
 }
 
-// layer packs the files of a container, in an order that depends only on their names.
+// layer returns a layer with the files of a container. Their order depends only on their names.
 func (r release) layer(root string) (v1.Layer, error) {
 	var b bytes.Buffer
-	t := &tree{out: tar.NewWriter(&b), release: r, made: map[string]bool{}}
-	for _, part := range shipped {
+	t := &tree{out: tar.NewWriter(&b), release: r, directories: map[string]bool{}}
+	for _, part := range packageParts {
 		if err := t.copy(root, part); err != nil {
 			return nil, err
 		}
 	}
 	for _, name := range []string{"etc/group", "etc/passwd"} {
-		if err := t.file(name, 0o644, []byte(written[name])); err != nil {
+		if err := t.file(name, 0o644, []byte(containerFiles[name])); err != nil {
 			return nil, err
 		}
 	}
@@ -59,14 +59,15 @@ func (r release) layer(root string) (v1.Layer, error) {
 	)
 }
 
-// tree is a layer that is being packed.
+// tree is a layer that is being written.
 type tree struct {
-	out     *tar.Writer
-	release release
-	made    map[string]bool // directories
+	out         *tar.Writer
+	release     release
+	directories map[string]bool // directories
 }
 
-// copy packs root/part. File modes are 0755 and 0644, whatever they are in root.
+// copy adds root/part and all that it contains. Directories and programs get mode 0755 and other files
+// 0644, whatever their mode in root.
 func (t *tree) copy(root, part string) error {
 	// WalkDir returns names in lexical order.
 	return filepath.WalkDir(filepath.Join(root, part), func(p string, d os.DirEntry, err error) error {
@@ -92,15 +93,15 @@ func (t *tree) copy(root, part string) error {
 	})
 }
 
-// directory packs a directory, with those of its parents that were not packed yet.
+// directory adds a directory and its parents, unless they were added before.
 func (t *tree) directory(name string, mode int64, uid int) error {
-	if name == "." || t.made[name] {
+	if name == "." || t.directories[name] {
 		return nil
 	}
 	if err := t.directory(path.Dir(name), 0o755, 0); err != nil {
 		return err
 	}
-	t.made[name] = true
+	t.directories[name] = true
 	return t.out.WriteHeader(t.header(name+"/", tar.TypeDir, mode, uid, 0))
 }
 

@@ -17,7 +17,7 @@ func main() {
 	}
 }
 
-// run writes the image that the arguments describe. epoch is the modification time of all files in
+// run writes the image that the arguments describe. epoch is the time of the image and of all files in
 // it, in seconds since 1970.
 func run(args []string, epoch string, stderr io.Writer) error {
 	f := flag.NewFlagSet("image", flag.ContinueOnError)

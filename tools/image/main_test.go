@@ -12,7 +12,7 @@ import (
 // TestFaults checks invalid arguments. test/packages checks the content of the image.
 func TestFaults(t *testing.T) {
 	stage := t.TempDir()
-	for _, part := range shipped {
+	for _, part := range packageParts {
 		if err := os.MkdirAll(filepath.Join(stage, "amd64", "root", part), 0o755); err != nil {
 			t.Fatal(err)
 		}

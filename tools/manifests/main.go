@@ -33,13 +33,14 @@ func main() {
 	os.Exit(status)
 }
 
-// check returns all faults of the documents in a file.
+// check returns all errors in the documents of a file, or nil.
 func check(text []byte) error {
 	objects, err := decode(text)
-	return errors.Join(err, judge(objects))
+	return errors.Join(err, checkObjects(objects))
 }
 
-// decode reads the documents of a file as Kubernetes' API server would, but rejects unknown fields.
+// decode decodes the documents of a file strictly: it returns an error for each unknown or duplicate
+// field and each value of the wrong type.
 func decode(text []byte) (objects []runtime.Object, err error) {
 	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	r := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))

@@ -14,14 +14,15 @@ import (
 )
 
 func main() {
-	if err := settle(os.Stdin, os.Stdout, os.Getenv("SOURCE_DATE_EPOCH")); err != nil {
+	if err := normalize(os.Stdin, os.Stdout, os.Getenv("SOURCE_DATE_EPOCH")); err != nil {
 		fmt.Fprintf(os.Stderr, "sbom: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-// settle copies a document with the time set to epoch, in seconds since 1970.
-func settle(in io.Reader, out io.Writer, epoch string) error {
+// normalize copies a document from in to out. It sets the time to epoch, in seconds since 1970, and
+// removes the hashes of the tools.
+func normalize(in io.Reader, out io.Writer, epoch string) error {
 	seconds, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil {
 		return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)

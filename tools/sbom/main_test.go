@@ -14,7 +14,7 @@ func TestSettle(t *testing.T) {
 	settled := func(time, hash string) string {
 		var out strings.Builder
 		in := strings.NewReader(strings.NewReplacer("TIME", time, "HASH", hash).Replace(document))
-		if err := settle(in, &out, "1790000000"); err != nil {
+		if err := normalize(in, &out, "1790000000"); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
@@ -39,7 +39,7 @@ func TestSettleFaults(t *testing.T) {
 		{"<bom/>", "1", "invalid character"},
 		{`{"bomFormat": "CycloneDX", "specVersion": "1.5"}`, "1", "without metadata"},
 	} {
-		if err := settle(strings.NewReader(tt.document), &strings.Builder{}, tt.epoch); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := normalize(strings.NewReader(tt.document), &strings.Builder{}, tt.epoch); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.document, err, tt.want)
 		}
 	}

@@ -1,5 +1,5 @@
-// Command wedged is an lnetd with a loop of its node that gets stuck, as a bug would cause it, when
-// the file /run/lnetd/wedge-LOOP exists.
+// Command wedged is an lnetd whose node gets stuck as if it had a bug: it blocks the node's loop LOOP
+// forever when the file /run/lnetd/wedge-LOOP exists. LOOP is discoverer or monitor.
 package main
 
 import (
@@ -38,8 +38,8 @@ func main() {
 	}
 }
 
-// wedge waits for the file of a loop, removes it so that the next lnetd works, and blocks that loop
-// forever.
+// wedge waits until the file of a loop exists, and then blocks that loop forever. It first removes the
+// file, so that the next lnetd works.
 func wedge(ctx context.Context, n *node.Node) error {
 	for {
 		for loop, stick := range map[string]func(context.Context, *node.Node) error{"discoverer": discoverer, "monitor": monitor} {
@@ -59,13 +59,13 @@ func wedge(ctx context.Context, n *node.Node) error {
 	}
 }
 
-// discoverer blocks the discoverer forever.
+// discoverer blocks the goroutine of discovery forever.
 func discoverer(ctx context.Context, n *node.Node) error {
 	return n.Admin().ChangePolicies(ctx, func(*selection.Policies) error { select {} })
 }
 
-// monitor blocks the monitor forever, in a handler of a message that it sends. The message is
-// delayed by a rule, and is delivered to the sending node, as messages to 0@lo are.
+// monitor blocks the node's monitor forever, in the handler of a message. The message goes to 0@lo and
+// is delayed by a fault rule, so the monitor delivers it and calls the handler.
 func monitor(ctx context.Context, n *node.Node) error {
 	if err := n.Admin().AddFault(fault.Rule{Kind: fault.Delay, Latency: pause, Rate: 1}); err != nil {
 		return err

@@ -14,19 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// judgment collects the faults of one file.
-type judgment struct {
-	configs map[string]bool // names of ConfigMaps, with their namespaces
+// checker checks the objects of one file and collects the errors.
+type checker struct {
+	configs map[string]bool // NAMESPACE/NAME of the file's ConfigMaps
 	errs    []error
 }
 
-func (j *judgment) fault(format string, args ...any) {
+func (j *checker) report(format string, args ...any) {
 	j.errs = append(j.errs, fmt.Errorf(format, args...))
 }
 
-// judge returns all faults of the objects of one file.
-func judge(objects []runtime.Object) error {
-	j := &judgment{configs: map[string]bool{}}
+// checkObjects returns all errors in the objects of one file, or nil.
+func checkObjects(objects []runtime.Object) error {
+	j := &checker{configs: map[string]bool{}}
 	for _, o := range objects {
 		if c, ok := o.(*core.ConfigMap); ok {
 			j.configs[c.Namespace+"/"+c.Name] = true
@@ -35,11 +35,11 @@ func judge(objects []runtime.Object) error {
 	for _, o := range objects {
 		named, ok := o.(meta.Object)
 		if !ok {
-			j.fault("a %T has no name", o)
+			j.report("a %T has no name", o)
 			continue
 		}
 		for _, wrong := range validation.IsDNS1123Subdomain(named.GetName()) {
-			j.fault("name %q: %s", named.GetName(), wrong)
+			j.report("name %q: %s", named.GetName(), wrong)
 		}
 		switch o := o.(type) {
 		case *core.ConfigMap, *core.Namespace:
@@ -48,57 +48,57 @@ func judge(objects []runtime.Object) error {
 		case *apps.Deployment:
 			j.template(o.Name, o.Namespace, o.Spec.Selector, &o.Spec.Template)
 		default:
-			j.fault("%s: a %T, of which nothing is known here", named.GetName(), o)
+			j.report("%s: a %T, of which nothing is known here", named.GetName(), o)
 		}
 	}
 	return errors.Join(j.errs...)
 }
 
 // template checks the pods of a workload.
-func (j *judgment) template(name, namespace string, selector *meta.LabelSelector, t *core.PodTemplateSpec) {
+func (j *checker) template(name, namespace string, selector *meta.LabelSelector, t *core.PodTemplateSpec) {
 	s, err := meta.LabelSelectorAsSelector(selector)
 	if err != nil || s.Empty() || !s.Matches(labels.Set(t.Labels)) {
-		j.fault("%s: the selector does not select the template's labels (%v)", name, err)
+		j.report("%s: the selector does not select the template's labels (%v)", name, err)
 	}
 	spec := &t.Spec
 	if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
-		j.fault("%s: nobody here talks to Kubernetes: automountServiceAccountToken: false", name)
+		j.report("%s: nobody here talks to Kubernetes: automountServiceAccountToken: false", name)
 	}
 	if c := spec.SecurityContext; c == nil || c.SeccompProfile == nil || c.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
-		j.fault("%s: system calls are not restricted: seccompProfile", name)
+		j.report("%s: system calls are not restricted: seccompProfile", name)
 	}
 	volumes := map[string]bool{}
 	for _, v := range spec.Volumes {
 		volumes[v.Name] = false
 		if v.ConfigMap != nil && !j.configs[namespace+"/"+v.ConfigMap.Name] {
-			j.fault("%s: volume %s: there is no ConfigMap %s", name, v.Name, v.ConfigMap.Name)
+			j.report("%s: volume %s: there is no ConfigMap %s", name, v.Name, v.ConfigMap.Name)
 		}
 	}
 	if len(spec.Containers) == 0 {
-		j.fault("%s: there is no container", name)
+		j.report("%s: there is no container", name)
 	}
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 		j.container(name+": "+c.Name, spec, &c, volumes)
 	}
 	for v, used := range volumes {
 		if !used {
-			j.fault("%s: nobody mounts volume %s", name, v)
+			j.report("%s: nobody mounts volume %s", name, v)
 		}
 	}
 }
 
 // container checks a container, and records which volumes it mounts.
-func (j *judgment) container(name string, pod *core.PodSpec, c *core.Container, volumes map[string]bool) {
+func (j *checker) container(name string, pod *core.PodSpec, c *core.Container, volumes map[string]bool) {
 	if image := c.Image[strings.LastIndex(c.Image, "/")+1:]; !strings.Contains(image, ":") || strings.HasSuffix(image, ":latest") {
-		j.fault("%s: image %q names no version", name, c.Image)
+		j.report("%s: image %q names no version", name, c.Image)
 	}
 	if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
-		j.fault("%s: resources: requests of cpu and memory, and a limit of memory", name)
+		j.report("%s: resources: requests of cpu and memory, and a limit of memory", name)
 	}
 	j.rights(name, pod, c.SecurityContext)
 	for _, m := range c.VolumeMounts {
 		if _, ok := volumes[m.Name]; !ok {
-			j.fault("%s: there is no volume %s", name, m.Name)
+			j.report("%s: there is no volume %s", name, m.Name)
 			continue
 		}
 		volumes[m.Name] = true
@@ -108,40 +108,40 @@ func (j *judgment) container(name string, pod *core.PodSpec, c *core.Container, 
 	}
 	for what, p := range map[string]*core.Probe{"startup": c.StartupProbe, "readiness": c.ReadinessProbe, "liveness": c.LivenessProbe} {
 		if p == nil || p.Exec == nil && p.HTTPGet == nil {
-			j.fault("%s: there is no %s probe", name, what)
+			j.report("%s: there is no %s probe", name, what)
 		}
 	}
 	isPort := func(p core.ContainerPort) bool {
 		return p.ContainerPort == 988 && (!pod.HostNetwork || p.HostPort == 988)
 	}
 	if !slices.ContainsFunc(c.Ports, isPort) {
-		j.fault("%s: LNet's port 988 is not among the ports", name)
+		j.report("%s: LNet's port 988 is not among the ports", name)
 	}
 }
 
 // rights checks the rights of a container.
-func (j *judgment) rights(name string, pod *core.PodSpec, s *core.SecurityContext) {
+func (j *checker) rights(name string, pod *core.PodSpec, s *core.SecurityContext) {
 	if s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
-		j.fault("%s: allowPrivilegeEscalation: false", name)
+		j.report("%s: allowPrivilegeEscalation: false", name)
 	}
 	if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
-		j.fault("%s: readOnlyRootFilesystem: true", name)
+		j.report("%s: readOnlyRootFilesystem: true", name)
 	}
 	if s == nil || s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
-		j.fault("%s: capabilities: drop: [ALL]", name)
+		j.report("%s: capabilities: drop: [ALL]", name)
 	}
 	if s != nil && s.Privileged != nil && *s.Privileged {
-		j.fault("%s: privileged", name)
+		j.report("%s: privileged", name)
 	}
 	root := pod.SecurityContext == nil || pod.SecurityContext.RunAsNonRoot == nil || !*pod.SecurityContext.RunAsNonRoot
 	switch {
 	case s == nil || s.Capabilities == nil || len(s.Capabilities.Add) == 0:
 		if root {
-			j.fault("%s: root without a capability that it needs: runAsNonRoot: true", name)
+			j.report("%s: root without a capability that it needs: runAsNonRoot: true", name)
 		}
 	case !slices.Equal(s.Capabilities.Add, []core.Capability{"NET_BIND_SERVICE"}):
-		j.fault("%s: lnetd needs NET_BIND_SERVICE alone, not %v", name, s.Capabilities.Add)
+		j.report("%s: lnetd needs NET_BIND_SERVICE alone, not %v", name, s.Capabilities.Add)
 	case s.RunAsUser == nil || *s.RunAsUser != 0:
-		j.fault("%s: a capability is given to root alone: runAsUser: 0", name)
+		j.report("%s: a capability is given to root alone: runAsUser: 0", name)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// rig is a node with an NI on each rail, over a network that breaks.
-type rig struct {
+// testNode is a node with an NI on each rail, over a network whose connections break.
+type testNode struct {
 	driver *socklnd.Driver
 	node   *node.Node
 }
@@ -24,16 +24,16 @@ type rig struct {
 const (
 	retries   = 1
 	setupTime = 2 * time.Minute
-	// Fewer than the window, so that messages wait for credits.
+	// peerCredits is less than the default window, so that messages wait for credits.
 	peerCredits = 32
 )
 
-func newRig(ctx context.Context, c *Config, s side, network socklnd.Network, log *slog.Logger) (*rig, error) {
+func newTestNode(ctx context.Context, c *Config, s side, network socklnd.Network, log *slog.Logger) (*testNode, error) {
 	t := socklnd.UnprivilegedConfig(c.Port)
 	t.Tunables.PeerCredits = peerCredits
 	t.SockTimeout = c.lndTimeout()
 	t.AcceptTimeout = c.lndTimeout()
-	// Reconnect at once, because the test is about broken connections.
+	// Short pauses before a reconnect, because the test is about broken connections.
 	t.MinReconnect, t.MaxReconnect = 20*time.Millisecond, 200*time.Millisecond
 	t.Network = network
 	t.Seed = c.seed(s)
@@ -42,7 +42,7 @@ func newRig(ctx context.Context, c *Config, s side, network socklnd.Network, log
 	if err != nil {
 		return nil, err
 	}
-	r := &rig{driver: d}
+	r := &testNode{driver: d}
 	if r.node, err = newNode(c, log); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -70,20 +70,20 @@ func newNode(c *Config, log *slog.Logger) (*node.Node, error) {
 	return node.New(node.Config{Parameters: &p, Logger: log})
 }
 
-// lndTimeout is the LND timeout that follows from the transaction timeout
-// (lnet-core 6.5).
+// lndTimeout returns the LND timeout, which follows from the transaction timeout (lnet-core 6.5).
 func (c *Config) lndTimeout() time.Duration {
 	return max((c.Transaction-time.Second)/(retries+1), time.Second).Truncate(time.Second)
 }
 
-func (r *rig) close() error {
+func (r *testNode) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
 	return errors.Join(r.node.Close(ctx), r.driver.Close())
 }
 
-// unrest returns an error that says why the node is not at rest, or nil.
-func (r *rig) unrest() error {
+// notIdle returns nil if the node is idle. Otherwise the error lists what is in progress: messages,
+// response trackers, credits in use, discovery.
+func (r *testNode) notIdle() error {
 	var errs []error
 	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	c := r.node.Admin().Counters()
@@ -92,7 +92,7 @@ func (r *rig) unrest() error {
 	}
 	if c.Trackers != 0 {
 		say("%d response trackers", c.Trackers)
-		r.ailing(say) // they are pinged, and the pings are tracked
+		r.reportUnhealthy(say) // unhealthy NIs are pinged, and these pings have trackers
 	}
 	for _, i := range r.node.NIs() {
 		if i.Credits.Available != i.Credits.Max {
@@ -112,8 +112,8 @@ func (r *rig) unrest() error {
 	return errors.Join(errs...)
 }
 
-// ailing reports the NIs and peer NIs that are being recovered.
-func (r *rig) ailing(say func(format string, args ...any)) {
+// reportUnhealthy calls say for each NI and peer NI without full health. They are in recovery.
+func (r *testNode) reportUnhealthy(say func(format string, args ...any)) {
 	tell := func(what string, nid lnet.NID, h *node.Health) {
 		if h.Value < node.MaxHealth {
 			say("%s %s: health %d, %d pings", what, nid, h.Value, h.Pings)
@@ -129,19 +129,20 @@ func (r *rig) ailing(say func(format string, args ...any)) {
 	}
 }
 
-// settle waits until the node is at rest, or for as long as patience allows.
-func (r *rig) settle(patience time.Duration) error {
+// awaitIdle waits until the node is idle. If it is not idle after patience, awaitIdle returns an error.
+func (r *testNode) awaitIdle(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := until(ctx, 20*time.Millisecond, r.unrest); err != nil {
+	if err := until(ctx, 20*time.Millisecond, r.notIdle); err != nil {
 		return fmt.Errorf("%v after the last operation ended: %w", patience, err)
 	}
 	return nil
 }
 
-// meet waits until all NIDs of the other side are known, or ctx is done. If a message of discovery
-// is lost, that is noticed only after a transaction timeout, which may be most of the soak.
-func (r *rig) meet(ctx context.Context, nids []lnet.NID) error {
+// awaitPeerNIDs waits until discovery has found all NIDs of the other side, or ctx is done. It is called
+// before connections are broken: the loss of a discovery message is detected only after a transaction
+// timeout, which may be most of the soak.
+func (r *testNode) awaitPeerNIDs(ctx context.Context, nids []lnet.NID) error {
 	return until(ctx, time.Millisecond, func() error {
 		if p, ok := r.node.Peer(nids[0]); !ok || len(p.NIs) != len(nids) {
 			return fmt.Errorf("not all of %v are known as NIDs of one peer", nids)
@@ -150,12 +151,13 @@ func (r *rig) meet(ctx context.Context, nids []lnet.NID) error {
 	})
 }
 
-// until calls wrong repeatedly until it returns nil or ctx is done, and returns the last result.
-func until(ctx context.Context, pause time.Duration, wrong func() error) error {
+// until calls problem repeatedly until it returns nil or ctx is done. It returns the last result of
+// problem.
+func until(ctx context.Context, pause time.Duration, problem func() error) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
-		err := wrong()
+		err := problem()
 		if err == nil {
 			return nil
 		}
@@ -167,13 +169,13 @@ func until(ctx context.Context, pause time.Duration, wrong func() error) error {
 	}
 }
 
-// leastShare defines the part of the messages that each rail must carry if rails share the load:
-// 1/leastShare.
+// leastShare defines the minimum load of a rail: each rail must carry at least 1/leastShare of the
+// messages.
 const leastShare = 20
 
-// rails returns the messages sent to each NID of the other side, which discovery has found, except
-// for the first. The error says what is wrong.
-func (r *rig) rails(nids []lnet.NID) (sent []uint64, _ error) {
+// rails returns the number of messages sent to each NID of the other side. It returns an error if a rail
+// has carried too few messages, or if the NIDs found by discovery are wrong.
+func (r *testNode) rails(nids []lnet.NID) (sent []uint64, _ error) {
 	p, ok := r.node.Peer(nids[0])
 	if !ok {
 		return nil, fmt.Errorf("peer %s is unknown", nids[0])
@@ -195,7 +197,7 @@ func (r *rig) rails(nids []lnet.NID) (sent []uint64, _ error) {
 	return sent, nil
 }
 
-// to returns the process ID of a side's peer.
+// to returns the process ID to which messages for side s are sent.
 func (c *Config) to(s side) lnet.ProcessID {
 	return lnet.ProcessID{NID: c.nid(s, 0), PID: lnet.PIDLustre}
 }

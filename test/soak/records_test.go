@@ -12,7 +12,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // A message that was acknowledged but has not arrived completely is lost. A message without an ACK
 // may be missing.
 func TestLostMessagesAreFound(t *testing.T) {
-	a, r := newAccount(), newRegister()
+	a, r := newSentRecord(), newArrivedRecord()
 	var settled *bitmap
 	for range pageSize {
 		seq := a.begin()
@@ -35,7 +35,7 @@ func TestLostMessagesAreFound(t *testing.T) {
 	if settled == nil {
 		t.Fatal("not settled")
 	}
-	n, lost := r.settle(0, settled, noon)
+	n, lost := r.compare(0, settled, noon)
 	var want []uint64
 	for seq := range uint64(pageSize) {
 		if seq%1000 == 1 || seq%1000 == 2 {
@@ -45,14 +45,14 @@ func TestLostMessagesAreFound(t *testing.T) {
 	if n != pageSize-(pageSize+996)/1000 || !slices.Equal(lost, want) {
 		t.Errorf("%d acknowledged, lost %v, want %v", n, lost, want)
 	}
-	if rest, begun := a.rest(); len(rest) != 0 || begun != pageSize {
+	if rest, begun := a.remaining(); len(rest) != 0 || begun != pageSize {
 		t.Errorf("%d pages left of %d messages", len(rest), begun)
 	}
 }
 
 func TestWhatComesTwiceIsFound(t *testing.T) {
 	for _, whole := range []bool{false, true} {
-		r := newRegister()
+		r := newArrivedRecord()
 		if err := r.arrived(70000, whole); err != nil {
 			t.Fatal(err)
 		}
@@ -64,17 +64,17 @@ func TestWhatComesTwiceIsFound(t *testing.T) {
 
 // Settled pages are removed, in any order. A message for a removed page is an error.
 func TestSettledPagesGo(t *testing.T) {
-	r := newRegister()
+	r := newArrivedRecord()
 	at := noon
 	for _, page := range []uint64{1, 0, 3, 2, 4} {
-		if _, lost := r.settle(page, new(bitmap), at); lost != nil {
+		if _, lost := r.compare(page, new(bitmap), at); lost != nil {
 			t.Errorf("page %d: lost %v", page, lost)
 		}
-		at = at.Add(pageLinger)
+		at = at.Add(pageRetention)
 	}
 	// 2 was settled one linger ago, 4 just now.
-	if len(r.pages) != 2 || r.low != 2 || len(r.gone) != 1 {
-		t.Errorf("%d pages, low %d, gone %v", len(r.pages), r.low, r.gone)
+	if len(r.pages) != 2 || r.low != 2 || len(r.removed) != 1 {
+		t.Errorf("%d pages, low %d, gone %v", len(r.pages), r.low, r.removed)
 	}
 	for page, gone := range []bool{true, true, false, true, false, false} {
 		if err := r.arrived(uint64(page)*pageSize, true); (err != nil) != gone {
