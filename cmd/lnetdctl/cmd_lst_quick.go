@@ -171,7 +171,7 @@ func onSignal(cancel context.CancelCauseFunc) (stop func()) {
 	signal.Ignore(syscall.SIGPIPE) // stop does not revert this, because the program prints until it exits
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup makes programs ignore SIGHUP
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	done := make(chan struct{})

@@ -164,7 +164,7 @@ func (o *statOptions) columns(f *report.Figure, text func(name string, v float64
 
 func (o *statOptions) rates(f *report.Figure) string {
 	return o.columns(f, func(name string, v float64) string {
-		if name == "Max" { // the last column has no trailing space
+		if name == "Max" { // no space follows the last column
 			return fmt.Sprintf("%s: %-8.0f RPC/s", name, v)
 		}
 		return fmt.Sprintf("%s: %-8.0f RPC/s ", name, v)

@@ -164,7 +164,7 @@ func netItem(n *api.Net, level int64) mapping {
 // the given verbosity level.
 func niDocument(ni *api.NI, level int64) mapping {
 	m := mapping{{"nid", text(ni.NID.String())}, {"status", text(ni.Status)}}
-	if ni.NID.IsZero() { // the NI waits, and its NID is not configured
+	if ni.NID.IsZero() { // the NI is not up, and its NID is not configured
 		m = m[1:]
 	}
 	if len(ni.Interfaces) > 0 {
@@ -174,7 +174,7 @@ func niDocument(ni *api.NI, level int64) mapping {
 		}
 		m = append(m, entry{"interfaces", names})
 	}
-	if level >= 1 && ni.Reason != "" { // lnetctl does not print this
+	if level >= 1 && ni.Reason != "" { // lnetctl does not print the reason
 		m = append(m, entry{"status reason", text(ni.Reason)})
 	}
 	if level >= 1 {

@@ -132,7 +132,7 @@ func peerNIDocument(i *api.PeerNI, level int64) mapping {
 		m = append(m, entry{"udsp info", udspDocument(&i.UDSP)})
 	}
 	m = append(m, entry{"state", text(i.State)})
-	if level >= 1 && i.Trouble != "" { // lnetctl does not print this
+	if level >= 1 && i.Trouble != "" { // lnetctl does not print the trouble
 		m = append(m, entry{"trouble", text(i.Trouble)})
 	}
 	if level >= 1 {

@@ -101,8 +101,8 @@ func (p *program) tell(form errorForm, do func(c *client.Client) error) error {
 	return nil
 }
 
-// show reads something from the daemon and prints it: the result of json with --json, otherwise the
-// document. It prints nothing for an empty document.
+// show reads data from lnetd with the function get and prints them. With --json it prints the result of json,
+// and otherwise the result of document in the given layout. It prints nothing for an empty document.
 func show[T any](
 	p *program, form errorForm, l layout,
 	get func(c *client.Client) (T, error), json func(T) any, document func(T) mapping,

@@ -44,8 +44,8 @@ const (
 	ownText
 )
 
-// newErrorDocument prints the error document of lnetctl's newer interface, with errno and descr
-// beside the entity (lnetctl 2.1).
+// newErrorDocument prints the error document of lnetctl's newer interface, in which errno and descr are at the
+// same level as the entity (lnetctl 2.1).
 func newErrorDocument(w io.Writer, op string, errors ...mapping) {
 	fmt.Fprintln(w, "---")
 	_ = wide.write(w, mapping{{op, sequence(errors)}})
@@ -62,8 +62,8 @@ func errorEntry(entity string, seqNo *int64, errno int, descr scalar) mapping {
 	return append(m, entry{"errno", number(errno)}, entry{"descr", descr})
 }
 
-// oldErrorDocument prints the error document of lnetctl's library, with errno and descr below the
-// entity (lnetctl 2.2).
+// oldErrorDocument prints the error document of lnetctl's library, in which errno and descr are below the entity
+// (lnetctl 2.2).
 func oldErrorDocument(w io.Writer, op, entity string, errno int, descr string) {
 	_ = classic.write(w, mapping{{op, sequence{{
 		{entity, mapping{

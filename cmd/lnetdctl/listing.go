@@ -12,7 +12,7 @@ import (
 type listing struct {
 	layout layout
 	key    string
-	// json selects JSON output.
+	// json is set if the list is printed as JSON.
 	json bool
 
 	out   io.Writer

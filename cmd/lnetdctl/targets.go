@@ -135,7 +135,7 @@ func nidOf(n lnet.Net, ip net.IP) (lnet.NID, error) {
 	return lnet.ParseNID(ip.String() + "@" + n.String())
 }
 
-// splitList splits s at commas outside of brackets.
+// splitList splits s at the commas that are not within brackets.
 func splitList(s string) []string {
 	var items []string
 	depth, begin := 0, 0

@@ -37,7 +37,7 @@ func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
 		err = perf.Serve(ctx, o.Config, p.sayReady)
 	}
 	if ctx.Err() == nil {
-		return err // the parent may still send requests
+		return err // do not wait for the parent, which may still send requests
 	}
 	select {
 	case told := <-ended:

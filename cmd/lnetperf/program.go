@@ -100,7 +100,7 @@ func (p *program) run(args []string) int {
 type output struct {
 	to io.Writer
 
-	mu  sync.Mutex // guards the rest
+	mu  sync.Mutex // guards the fields below
 	err error
 }
 

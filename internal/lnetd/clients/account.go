@@ -9,7 +9,8 @@ import "github.com/lnetd/lnetd/transport/remote/protocol"
 type account struct {
 	entries, credits int // number of all entries, and of those for operations
 	reserved         int // number of entries reserved for operations under way
-	// posted counts the entries written. consumed counts those that the client is known to have read.
+	// posted counts the entries that lnetd has written. consumed counts those that the client has read,
+	// as of the last update.
 	posted, consumed uint64
 	// tmEvents holds the positions, counted as in posted, of the entries with TM events that the client has
 	// not read yet.

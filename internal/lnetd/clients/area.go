@@ -15,7 +15,7 @@ import (
 type area struct {
 	memory *shared.Memory
 	bytes  []byte
-	users  int // segments of buffers in this area; guarded by client.mu
+	users  int // number of segments of registered buffers in this area; guarded by client.mu
 }
 
 // newArea maps the shared memory that a client has sent as the descriptor fd and registers it with the

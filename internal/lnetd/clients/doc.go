@@ -4,9 +4,9 @@
 // shared memory: the client writes operations to one, and lnetd writes completions to the other, from the
 // goroutine in which the Core reports them.
 //
-// Everything that a client sends or writes is copied and validated before it is used (9.9). A client that
-// breaks the rules is disconnected with a reason. When a client exits or is disconnected, everything that
-// it held is released (8.5).
+// Everything that a client sends or writes is copied and validated before it is used (transport 9.9). A
+// client that violates the protocol is disconnected with a reason. When a client exits or is disconnected,
+// all of its resources are released (transport 8.5).
 //
 // Goroutines: Serve accepts connections. Each connection has one goroutine, which answers requests and
 // cleans up at the end. Each TM has one goroutine, which reads submissions from its ring. Close waits for

@@ -84,7 +84,7 @@ func (c *client) endOperations() {
 	}
 	c.buffers.all(func(b *buffer) {
 		if t := b.owner.Load(); t != nil {
-			// The Core accepts cancels as long as the TM exists.
+			// This cannot fail as long as the TM exists. If the operation has ended, it has no effect.
 			_, _ = t.core.Submit([]transport.Op{{Cancel: true, Buffer: b.core, Sequence: b.operation.Load()}})
 		}
 	})

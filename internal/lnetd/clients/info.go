@@ -18,7 +18,7 @@ type Info struct {
 	// before HELLO.
 	Process
 	Program string
-	// Rule is the name of the rule that applies.
+	// Rule is the name of the rule that applies to the client.
 	Rule  string
 	Since time.Time
 	// Ending reports whether the connection has ended and its resources are being released. This takes
@@ -28,7 +28,7 @@ type Info struct {
 	// Buffers and Areas are the numbers of buffers and areas. Bytes is the total size of the areas.
 	Buffers, Areas int
 	Bytes          int64
-	// Requests counts control requests.
+	// Requests counts the control requests of the client.
 	Requests uint64
 	TMs      []TMInfo
 }

@@ -16,7 +16,7 @@ import (
 // sleep until the polling TM finds a submission in their ring, or for at most maxParked. The polling TM
 // stops polling when it finds a submission in its own ring. Another TM polls then.
 type sharedPoller struct {
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	polling bool       // a TM polls now
 	parked  []*tm      // the TMs that wait for the polling TM, in the order of their arrival
 }

@@ -44,7 +44,7 @@ type Server struct {
 	log    *boundedlog.Log
 	work   sync.WaitGroup // goroutines of connections
 
-	mu           sync.Mutex // guards the rest
+	mu           sync.Mutex // guards the fields below
 	listeners    map[Listener]struct{}
 	clients      map[uint64]*client
 	goneClients  map[string]*tally // sums of the counters of removed clients, by rule name
@@ -120,7 +120,7 @@ func (s *Server) Serve(l Listener) error {
 		case s.context.Err() != nil || s.isClosing():
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOBUFS):
-			// Existing clients are not affected. They may free resources.
+			// Serve continues, because existing clients are not affected and may free resources.
 			s.log.Report(boundedlog.Line{Level: slog.LevelError, Text: "cannot accept a client"}, slog.Any("err", err))
 			select {
 			case <-time.After(slow):

@@ -95,10 +95,10 @@ func newTM(c *client, a transport.Address, entries int) (*tm, shared.Files, erro
 	}, files, nil
 }
 
-// run processes the client's submissions until the ring is closed or the client breaks a rule.
+// run processes the client's submissions until stopRun is called or the client violates the protocol.
 func (t *tm) run() {
 	defer close(t.done)
-	defer t.client.server.poller.wakeFirst() // t may have been woken to poll
+	defer t.client.server.poller.wakeFirst() // another TM must poll if t has just been woken to do so
 	for {
 		n, err := t.processRound()
 		if err == nil {
@@ -240,7 +240,7 @@ func (t *tm) closeRing() {
 	}
 }
 
-// counters returns the counters of transport 9.7.
+// counters returns the TM's counters in the form in which the protocol reports them (transport 9.7).
 func (t *tm) counters() protocol.Counters {
 	taken, put := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
 	return protocol.Counters{

@@ -22,7 +22,7 @@ type Config struct {
 	ControlSocket string
 	// MetricsAddr is the listen address of the metrics server. Empty means no server.
 	MetricsAddr string
-	// Metrics selects the metrics that are served and the clients that may read them.
+	// Metrics selects the metrics that are served, and the file with TLS settings and passwords.
 	Metrics Metrics
 	// LogLevel is the lowest level that is logged.
 	LogLevel slog.Level
@@ -33,9 +33,9 @@ type Config struct {
 	// LNDTimeouts holds the LND timeouts in seconds of nets, as "net set --lnd-timeout" sets them. A
 	// timeout applies to all NIs on the net, including NIs that the file does not contain.
 	LNDTimeouts map[lnet.Net]int
-	// Given records which of these settings the file contains.
+	// Given records which of the settings above the file contains.
 	Given Given
-	// Warnings names settings that have no effect.
+	// Warnings describes settings of the file that have no effect, or not the expected one.
 	Warnings Problems
 }
 

@@ -14,7 +14,7 @@ import (
 // Deletion is the parsed form of a document that lists what to delete (lnetctl 7.4). An entry needs
 // only what identifies the item to delete, such as a net or the "idx" of a rule.
 type Deletion struct {
-	// Nets are deleted with all of their NIs. NIs are deleted one by one.
+	// Nets are the nets of which all NIs are deleted. NIs are single NIs to delete.
 	Nets []NamedNet
 	NIs  []NI
 	// Peers lose the NIDs in Others or Listed. A peer for which both are empty is deleted.
@@ -26,9 +26,10 @@ type Deletion struct {
 	// Globals holds the keys of "global" that are reset to their defaults. Keys that lnetctl does
 	// not reset are ignored.
 	Globals map[string]bool
-	// Routing disables routing. Buffers resets the router buffers to their defaults.
+	// If Routing is set, routing is disabled. If Buffers is set, the numbers of router buffers are reset
+	// to their defaults.
 	Routing, Buffers bool
-	// Site holds deletions that depend on the host, namely NIs by "ip2nets".
+	// Site holds "ip2nets" rules that select NIs to delete on a host.
 	Site Site
 	// Details holds the levels of detail that the document requests for "import --show". The keys
 	// are names of nets, first NIDs of peers, and "route" for all routes.

@@ -8,13 +8,13 @@ import (
 
 // Request is a "ping" or "discover" block of a document that "import --exec" executes (lnetctl 7.6).
 type Request struct {
-	// Discover selects discovery. Otherwise the NIDs are pinged.
+	// Discover is set if the NIDs are discovered. Otherwise they are pinged.
 	Discover bool
 	// Force asks to discover a peer again even if the node's data about it is up to date.
 	Force bool
 	// NIDs are the targets as written, with ranges and host names.
 	NIDs []string
-	// Source is the local NID to ping from. Empty means any.
+	// Source is the local NID to ping from. If it is empty, lnetd chooses it.
 	Source string
 	// Timeout bounds the wait for the answer of each NID. Zero means the default.
 	Timeout time.Duration

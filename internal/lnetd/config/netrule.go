@@ -26,11 +26,12 @@ type NetRule struct {
 	ranges   []addressRange
 	tunables lnd.Tunables
 	options  lnd.Values
-	// position is the position in the file, "name:line: key".
+	// where is the position in the file, "name:line: key".
 	where string
 }
 
-// addressRange is a set of addresses: IPv4 by octets, or IPv6 by a prefix.
+// addressRange is a set of addresses: IPv4 addresses with a range for each octet, or IPv6 addresses with the
+// same prefix.
 type addressRange struct {
 	octets *lnet.IPPattern // if nil, prefix is used
 	prefix netip.Prefix

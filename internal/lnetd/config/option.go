@@ -118,8 +118,7 @@ func (v Values) Number(name string) (int, bool) {
 	return n, true
 }
 
-// Kind describes the values of an option. It is one of Whole, Within, Truth, Words, Text and
-// Shown.
+// Kind describes the values that an option accepts. It is one of Whole, Within, Boolean, Words, Text and Shown.
 type Kind interface {
 	// expected returns the words for a value of this kind in a message about a value of another
 	// kind, such as "a number".

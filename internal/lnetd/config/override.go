@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Override holds settings of the command line, which override the file. A zero value leaves the
-// setting of the file.
+// Override holds the settings of the command line, which override those of the file. A field with its zero
+// value does not override anything.
 type Override struct {
 	Networks      []string // in the syntax of module parameters, or NIDs: "tcp(eth0)", "tcp1(eth1,eth2)", "10.0.0.1@tcp"
 	Port          *int     // the port to listen on and to connect to, for all drivers that have PortOption

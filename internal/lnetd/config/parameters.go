@@ -19,7 +19,7 @@ func defaultParameters() Parameters {
 	return Parameters{Parameters: node.DefaultParameters(), RouterSensitivity: routerSensitivity}
 }
 
-// parameter is a parameter of the node with the code that reads and sets it in Parameters.
+// parameter is a parameter of the node with the functions that read it from Parameters and set it there.
 type parameter struct {
 	parameters.Parameter
 	get func(*Parameters) int64

@@ -15,7 +15,7 @@ func (p *Peer) withNIDs(nids []lnet.NID) Peer {
 	if !slices.Contains(nids, p.Primary) {
 		out.Primary, out.Locked = nids[0], false
 	}
-	kept := Without(p.nids(), Without(p.nids(), nids)) // in the order that the node has
+	kept := Without(p.nids(), Without(p.nids(), nids)) // those of nids that p has, in the order of p
 	out.Others = Without(append(kept, Without(nids, kept)...), []lnet.NID{out.Primary})
 	if _, clash := out.sameNet(); clash {
 		out.SingleRail = false

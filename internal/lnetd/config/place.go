@@ -112,7 +112,7 @@ func (p place) uncheckedMembers() []member {
 // members returns the members of a mapping in order. It reports a problem if the value is not a mapping,
 // or if a key occurs twice and twice is not set.
 func (p place) members(twice bool) []member {
-	if p.file.ctx.Err() != nil { // the result is not used
+	if p.file.ctx.Err() != nil { // reading ends, so the result is not used
 		return nil
 	}
 	if p.node.Kind != yaml.MappingNode {

@@ -49,7 +49,7 @@ type Site struct {
 	Automatic bool
 }
 
-// Empty reports whether nothing depends on the host.
+// Empty reports whether l has no rules and no routes, so that the configuration does not depend on the host.
 func (l *Site) Empty() bool { return len(l.Rules) == 0 && len(l.IP2Nets) == 0 && len(l.Routes) == 0 }
 
 // NeedsMachine reports whether c depends on the interfaces of the host. If so, the caller must get the

@@ -47,7 +47,7 @@ type syntaxScanner struct {
 	open         []bracket       // open brackets, outermost first
 	quote        rune            // the open quote, or 0
 	quoteAt      bracket         // the position of the open quote
-	escaped      bool            // after a backslash in double quotes
+	escaped      bool            // the next character follows a backslash in double quotes
 	levels       []int           // columns of the mappings and lists that the line is in, outermost first
 	valueFollows bool            // the last line ends with a key or dash, so that its value is on the next lines
 	literal      int             // column of the key whose value is a text block that the scanner is in, or -1

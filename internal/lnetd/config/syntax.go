@@ -65,7 +65,7 @@ func (r *reading) checkAliases(docs []*yaml.Node) []*yaml.Node {
 	return docs
 }
 
-// aliasCounter counts the values that aliases stand for.
+// aliasCounter counts the values that YAML aliases stand for.
 type aliasCounter struct {
 	sizes   map[*yaml.Node]int // sizes of values with aliases expanded; 0 while a value is being counted
 	aliased int                // number of values that all aliases so far stand for

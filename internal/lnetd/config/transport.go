@@ -23,7 +23,7 @@ type Transport struct {
 	Group int
 	// Rules control which programs may connect. If there are no rules, clients.DefaultRules apply.
 	Rules []clients.Rule
-	// Farewell is the time that programs have to end when lnetd stops.
+	// Farewell is how long lnetd waits, when it stops, for programs to disconnect by themselves.
 	Farewell time.Duration
 	// PollTime is how long lnetd polls for new operations before it sleeps. It does so only for
 	// programs that request it. Zero disables polling.

@@ -193,7 +193,7 @@ func readTypedDeletions(list []place) (out []TypedDeletion) {
 	return out
 }
 
-// names reports whether d identifies the rule r.
+// names reports whether r is one of the rules that d identifies.
 func (d *TypedDeletion) names(r *selection.TypedRule) bool {
 	return (d.ID == selection.AnyID || d.ID == r.ID) && (!d.ByType || d.Type == r.Type) && (!d.HasPattern() || d.SameMatch(r))
 }

@@ -48,7 +48,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 	return nil
 }
 
-// nids returns the NIDs of the NIs, in the node's order.
+// nids returns the NIDs of the NIs that are up, including 0@lo, in the node's order.
 func (t *nodeTask) nids() (nids []lnet.NID) {
 	for _, i := range t.NIs() {
 		nids = append(nids, i.NID)
@@ -125,7 +125,7 @@ func (t *nodeTask) applyBatch(ctx context.Context, batch []config.Step, wait boo
 	return t.changeRoutes(ctx, batch)
 }
 
-// applyStep applies one step.
+// applyStep applies one step to the node. The argument wait is that of apply.
 func (t *nodeTask) applyStep(ctx context.Context, s config.Step, wait bool) error {
 	if t.failStep != nil {
 		if err := t.failStep(s); err != nil {
@@ -166,7 +166,7 @@ func (t *nodeTask) applyStep(ctx context.Context, s config.Step, wait bool) erro
 	panic(fmt.Sprintf("daemon: no such step: %T", s))
 }
 
-// changePeer creates a peer, deletes it, or changes its NIDs.
+// changePeer creates a configured peer, deletes it, or changes its NIDs, as the step c describes.
 func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer]) error {
 	if c.To == nil {
 		err := t.ForceDeletePeer(ctx, c.From.Primary)

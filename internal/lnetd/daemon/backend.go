@@ -115,8 +115,8 @@ func (b *backend) Peer(nid lnet.NID) (api.Peer, bool) {
 	return controlPeer(&info, b.boot, []api.PeerNI{}), true
 }
 
-// AddPeer rejects a gateway, even if the configuration file had made it a peer before it was a
-// gateway (lnetctl 4.10, 8.3).
+// AddPeer implements server.Backend. It rejects a peer that is a gateway, even if the configuration file
+// configures that peer (lnetctl 4.10, 8.3), and a peer with a NID of this node.
 func (b *backend) AddPeer(ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions) error {
 	for _, nid := range append([]lnet.NID{primary}, others...) {
 		if b.node.owns(nid) {

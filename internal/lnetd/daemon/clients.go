@@ -76,7 +76,7 @@ func (t *clientsTask) path() string {
 func (t *clientsTask) Ready() <-chan struct{} { return t.ready }
 func (t *clientsTask) String() string         { return "clients" }
 
-// Run hosts clients over the node, which must be up until Run returns.
+// Run implements Task. It hosts clients over the node, which must be up until Run returns.
 func (t *clientsTask) Run(ctx context.Context) error {
 	if t.listener == nil {
 		close(t.ready)

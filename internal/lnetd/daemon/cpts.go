@@ -70,7 +70,7 @@ func ForeseeCPTs(file string, s *config.State, sysfs fs.FS) config.Problems {
 	return warnOfCPTs(file, s.NIs, m.CPTs())
 }
 
-// CPTs returns the CPU partitions of the host, for "debug cpts".
+// CPTs implements server.Backend.
 func (b *backend) CPTs() []api.CPT {
 	layout := []numa.CPT{{Distances: []uint32{numa.LocalDistance}}}
 	if m := b.node.machine; m != nil {
@@ -83,7 +83,7 @@ func (b *backend) CPTs() []api.CPT {
 	return all
 }
 
-// shortList formats sorted numbers as the kernel does: "0-3,8".
+// shortList formats sorted numbers in the short form that the kernel uses: "0-3,8".
 func shortList(numbers []int) string {
 	var parts []string
 	for k := 0; k < len(numbers); {

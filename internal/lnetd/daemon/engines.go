@@ -32,16 +32,16 @@ type engines struct {
 	made       map[lnet.NetType]*engine
 
 	mu  sync.Mutex // held to change nis or values, and to read them outside of changes.inTurn
-	nis []localNI  // in order
+	nis []localNI  // all NIs of the configuration, in order
 }
 
 // localNI is an NI of the configuration. It is either up, or waiting until its interface is usable.
 type localNI struct {
 	config.NI        // as configured, with defaults filled in; Own is the NID, or zero if it was never up
-	device    string // the device that it is on
+	device    string // the device on which the NI is up
 	former    string // the device's configured name, if the device was renamed since
 	waits     error  // why the NI is not up; nil if it is up
-	// shown holds the options in force when the NI came up or was last changed.
+	// shown holds the values of the options that were in force when the NI came up or was last changed.
 	shown lnd.Values
 }
 

@@ -13,7 +13,7 @@ import (
 // Log implements server.Backend.
 func (b *backend) Log() api.Log { return b.daemon.logging() }
 
-// SetLog changes the level until lnetd ends or its configuration is reloaded.
+// SetLog implements server.Backend. It changes the log level until lnetd ends or reloads its configuration.
 func (b *backend) SetLog(level string) error {
 	l, err := config.ParseLevel(level)
 	if err != nil {

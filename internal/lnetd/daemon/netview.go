@@ -68,7 +68,7 @@ func controlNI(i *node.NIInfo, tunables []api.Tunable, cpts string, boot time.Ti
 		ni.Interfaces = []string{i.Device}
 	}
 	if i.NID.IsLoopback() {
-		ni.Health.Value = 0 // kernels have no health for it
+		ni.Health.Value = 0 // as in kernels, in which 0@lo has no health
 		ni.DevCPT = selection.UnknownCPT
 	}
 	return ni

@@ -77,7 +77,7 @@ func (d *Daemon) foresee(c *config.Config, given map[string]bool) (changes, rest
 	return changes, restart
 }
 
-// aroundKeys returns the keys of all parts.
+// aroundKeys returns the keys of the section "lnetd" that all parts have together.
 func aroundKeys() map[string]bool {
 	keys := map[string]bool{}
 	for _, p := range parts {

@@ -11,7 +11,7 @@ import (
 // reloadRecord records the outcome of reloads, for metrics and the status. The zero value is
 // empty.
 type reloadRecord struct {
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	record metrics.Configuration
 	why    string // why the last reload failed; empty if it succeeded
 }

@@ -319,7 +319,7 @@ func (e *engines) commandStep(s config.Step, values map[lnet.NetType]config.Valu
 		return s
 	}
 	t, usual := d.Defaults(values[d.Type])
-	if c.From != nil { // a tunable that gets the driver's value again is set to that value
+	if c.From != nil { // set options that return to the driver's default
 		for name := range c.From.Options {
 			if _, set := plain.Options[name]; !set {
 				plain.Options = plain.Options.With(name, usual[name])

@@ -24,8 +24,8 @@ const (
 	leaveTimeout    = selftestTimeout / 2
 )
 
-// selftestTask runs LNet selftest on the node: an agent and a console while it is enabled,
-// otherwise nothing. It implements server.Selftest.
+// selftestTask is the task for LNet selftest. While selftest is enabled, the task runs an agent, which takes
+// part in tests, and a console. It implements server.Selftest.
 type selftestTask struct {
 	config config.Selftest
 	log    *slog.Logger

@@ -22,7 +22,7 @@ func (b *backend) numbered(ctx context.Context, doc *api.Document, err error) er
 		return err
 	}
 	numbered := *f
-	if n, ok := list.Of(config.ProblemAt(doc.Name, f.Text, "", "")); ok { // the text may begin with a position
+	if n, ok := list.Of(config.ProblemAt(doc.Name, f.Text, "", "")); ok { // the fault's text may begin with a position
 		numbered.SeqNo = &n
 	}
 	numbered.Problems = slices.Clone(f.Problems)

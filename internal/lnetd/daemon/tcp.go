@@ -34,7 +34,7 @@ type tcp struct {
 	privileged func() bool
 }
 
-// TCP returns the driver for LNet over TCP on a network.
+// TCP returns the driver for LNet over TCP. It uses the devices and connections of network.
 func TCP(network socklnd.Network) Driver {
 	t := tcp{network: network, privileged: mayUsePrivilegedPorts}
 	return t.driver()

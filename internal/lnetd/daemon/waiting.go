@@ -139,7 +139,7 @@ func (t *nodeTask) watchInterfaces(ctx context.Context) {
 		}
 		wg.Go(func() {
 			hostnet.Follow(ctx, watch, func() {
-				_ = t.changes.inTurn(ctx, func() { t.retry(ctx) }) // on failure ctx is done
+				_ = t.changes.inTurn(ctx, func() { t.retry(ctx) }) // fails only if ctx is done
 			}, func(err error) {
 				t.log.Warn("the kernel does not report changes of interfaces; NIs that wait for an interface stay down until it does", "cause", err)
 			})
@@ -195,7 +195,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 		err = t.apply(ctx, config.Diff(&have, &want, t.drivers.Options()), true)
 	}
 	if err != nil {
-		boundedlog.New(t.log).Report(boundedlog.Line{ // interfaces may change often
+		boundedlog.New(t.log).Report(boundedlog.Line{ // bounded, because interfaces may change often
 			Level: slog.LevelError, Text: "cannot add the NIs that the ip2nets rules select; lnetd tries again when an interface changes",
 		}, slog.Any("err", err))
 		return false

@@ -53,7 +53,7 @@ func compress(h http.Handler, header http.Header, r *http.Request) *bufferedResp
 	a.z.Reset(&a.body)
 	h.ServeHTTP(a, r)
 	if a.status == 0 {
-		_ = a.z.Close() // the buffer returns no error
+		_ = a.z.Close() // writing to the buffer cannot fail
 	}
 	writers.Put(a.z)
 	a.z = nil

@@ -38,7 +38,7 @@ var (
 	lustreHErrors    = counterFamily("lustre_lnet_ni_health_errors_total", "As lnet_ni_failures_total, local_error.", ofLustreNI()...)
 )
 
-// collectLustre repeats metrics of other families under the names that Lustre dashboards use.
+// collectLustre adds metrics that other families have too, with the names that dashboards for Lustre use.
 func collectLustre(p *page, k *node.Counters, nis []node.NIInfo) {
 	count := func(f *family, v uint64) { p.count(f, v, lustreValue, lustreValue) }
 	count(lustreAllocated, k.Committed)

@@ -106,7 +106,7 @@ func collectNI(p *page, ni *node.NIInfo, w *waiting, drivers *driverFamilies) {
 	latency("get_rtt", &ni.Detail.GetRTT)
 	latency("put_ack", &ni.Detail.PutAck)
 	if ni.NID.IsLoopback() {
-		return // it has no credits and no driver
+		return // 0@lo has no credits and no driver
 	}
 	w.niCredits += waitFor(ni.Credits)
 	set(niCredits, float64(ni.Credits.Max), "max")

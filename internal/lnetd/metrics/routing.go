@@ -27,7 +27,7 @@ func routesShown(routes []node.RouteInfo) int {
 			return k
 		}
 	}
-	return routesMax // all routes lead to one net
+	return routesMax // the first routesMax routes all lead to the same net
 }
 
 // pools are the names of the router's buffer pools.

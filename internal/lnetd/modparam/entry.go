@@ -23,7 +23,7 @@ func entries(text string, first int) iter.Seq2[int, string] {
 	}
 }
 
-// A netSpec is a net with its interfaces as written: "tcp0(eth0,eth1[2])[3]".
+// A netSpec is a net with its interfaces, as in "tcp0(eth0,eth1[2])[3]". The parts of the text are unchanged.
 type netSpec struct {
 	net        string
 	interfaces []string
@@ -59,7 +59,7 @@ func readNetSpecs(s string) ([]netSpec, error) {
 	return all, nil
 }
 
-// splitOutside splits s at commas outside of brackets.
+// splitOutside splits s at the commas that are not within brackets.
 func splitOutside(s string) []string {
 	var parts []string
 	depth, start := 0, 0

@@ -16,7 +16,7 @@ type Problem = api.Problem
 // Problems is a list of errors and warnings about texts.
 type Problems = api.Problems
 
-// split returns p as warnings if it contains no error. Otherwise it returns p as the error.
+// split returns p as warnings if p contains only warnings. Otherwise it returns all of p as the error.
 func split(p Problems) (warnings Problems, err error) {
 	if slices.ContainsFunc(p, func(one *Problem) bool { return !one.Warning }) {
 		return nil, p
@@ -38,17 +38,17 @@ type findings struct {
 	more             int // number of errors and warnings that were not kept
 }
 
-// add adds an error.
+// add adds an error about a line.
 func (f *findings) add(line int, format string, args ...any) {
 	f.note(&f.errors, &Problem{Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// addRemedied adds an error with a remedy.
+// addRemedied adds an error about a line, with a remedy.
 func (f *findings) addRemedied(line int, remedy, format string, args ...any) {
 	f.note(&f.errors, &Problem{Line: line, Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// warn adds a warning; the remedy may be empty.
+// warn adds a warning about a line. The remedy may be empty.
 func (f *findings) warn(line int, remedy, format string, args ...any) {
 	f.note(&f.warnings, &Problem{Line: line, Text: fmt.Sprintf(format, args...), Remedy: remedy, Warning: true})
 }

@@ -35,7 +35,7 @@ type Config struct {
 type Manager struct {
 	config Config
 
-	mu       sync.Mutex // guards the rest, and the order of messages
+	mu       sync.Mutex // guards the fields below, and the order of messages
 	phase    phase
 	reloads  int                   // number of reloads in progress
 	status   string                // the status that was sent last

@@ -73,7 +73,7 @@ func (l *Listener) LeaveFile(leave bool) { l.leaves = leave }
 func (l *Listener) Close() error {
 	err := l.UnixListener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		return nil // another process may hold the lock already
+		return nil // closed before; the lock and the file may belong to another process now
 	}
 	if !l.leaves {
 		if rm := os.Remove(l.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {

@@ -24,7 +24,7 @@ type Explanation struct {
 
 // ExplainedStep is one of the choices that lead to a path.
 type ExplainedStep struct {
-	// The field What is the kind of candidates: "net", "NI", "peer NI", "route to o2ib".
+	// The kind of candidates that this step chooses from: "net", "NI", "peer NI", "route to o2ib".
 	What string `json:"what"`
 	// Candidates are ranked. The first one was chosen.
 	Candidates []RankedCandidate `json:"candidates,omitempty"`

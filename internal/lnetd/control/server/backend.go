@@ -96,8 +96,8 @@ type Backend interface {
 	// SetPeerHealth sets the health of a peer NI, 0 to 1000. The zero NID stands for all peer NIs.
 	SetPeerHealth(nid lnet.NID, value int) error
 
-	// SetPeerState sets the state word of a peer, for tests. The zero NID stands for all peers. It
-	// returns discovery.ErrNotFound if no peer has the NID.
+	// SetPeerState sets the state flags of the peer that has the NID, for tests. The zero NID stands for
+	// all peers. It returns discovery.ErrNotFound if no peer has the NID.
 	SetPeerState(ctx context.Context, nid lnet.NID, state uint32) error
 
 	// Routes returns all routes in the order of creation.

@@ -27,7 +27,7 @@ const (
 // a large request is not delayed by small ones that come later. Each request acquires memory only once, so
 // requests cannot deadlock.
 type budget struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	free    int64      // bytes that no request has acquired
 	waiting []*claim   // requests that wait, in the order of their arrival
 }

@@ -31,7 +31,7 @@ func (h *handlers) discover(w http.ResponseWriter, r *http.Request, req *api.Dis
 	}), nil
 }
 
-// discovered returns the result for a discovered peer, without 0@lo.
+// discovered returns the result of discovering the peer p. It omits the NID 0@lo.
 func discovered(p *api.Peer) api.PingResult {
 	res := api.PingResult{Primary: p.Primary, MultiRail: p.MultiRail, PID: lnet.PIDLustre}
 	for i := range p.NIs {

@@ -1,6 +1,6 @@
-// Package server implements lnetd's control interface: HTTP on a unix socket with the JSON bodies
-// of package api. It serves what a Backend, the daemon, provides. It also creates the socket file
-// and its lock. internal/lnetd/daemon calls it.
+// Package server implements lnetd's control interface: HTTP over a Unix socket, with the JSON bodies of
+// package api. It performs requests by calling a Backend, which the daemon implements. It also creates the
+// socket file and its lock. internal/lnetd/daemon calls it.
 //
 // Each resource (nets, peers, routes, ...) has a file. Server.Handler registers a handler for each
 // endpoint of package endpoint. The requests ping and discover and the commands of lst wait for

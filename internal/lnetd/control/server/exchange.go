@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// replyMargin is how much earlier than the client's timeout lnetd stops a request, so that the
-	// client gets a reply.
+	// replyMargin is how long before the client's timeout lnetd ends a request, so that the client
+	// still gets a reply.
 	replyMargin = 5 * time.Second
 	// retryAfter is the delay, in seconds, after which a client may retry a request rejected for
 	// lack of resources.

@@ -143,7 +143,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, body any) {
 	case p.sent == 0:
 		s.refuse(w, r, unanswered(err))
 	default:
-		// The client must not mistake this for the complete reply.
+		// Closing the connection shows the client that the reply is not complete.
 		s.logger().Debug("a control reply ended early; its client finds it incomplete", "bytes_sent", p.sent, "err", err)
 		panic(http.ErrAbortHandler)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// slotPool limits the concurrent requests of one kind for each user.
+// slotPool limits the number of concurrent requests of one kind for each user.
 type slotPool struct {
 	mu   sync.Mutex  // guards used
 	used map[int]int // number of requests in progress, by UID

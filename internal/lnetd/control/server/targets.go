@@ -68,7 +68,7 @@ func targetFault(code api.Code, action, target string, err error) *api.Fault {
 		}.Because(err)
 	}
 	if errno == syscall.ETIMEDOUT {
-		errno = syscall.EIO // like kernels (decisions 30)
+		errno = syscall.EIO // as in kernels (decisions 30)
 	}
 	return api.Fault{
 		Code:   code,
