@@ -16,9 +16,9 @@ type Poller interface {
 	Poll(peer lnet.NID, w *Wait)
 }
 
-// Wait is the end of waiting that a caller of Poll waits for, such as the arrival of an answer. The zero value
-// is a wait that has not ended. Its methods are safe for concurrent use, except that only one goroutine at a
-// time may use Sleep and Rise.
+// Wait is something that a caller of Poll waits for, such as an answer. It has ended when End was called. The
+// zero value has not ended. The methods are safe for concurrent use, except that only one goroutine at a time
+// may use Sleep and Rise.
 type Wait struct {
 	over    atomic.Bool
 	sleeper atomic.Pointer[Sleeper]

@@ -53,7 +53,7 @@ type conn struct {
 	last          events         // events that follow the report of the connection's end (emit)
 
 	ending       bool               // the connection has to be disconnected
-	failure      *protocol.Failure  // the cause of that
+	failure      *protocol.Failure  // why the connection is ending
 	decision     *protocol.Decision // the next step after a rejected attempt
 	lost         bool               // peer.lose has been called or is about to be called
 	detached     bool               // Disconnect was called before the connection was established; guarded by the lock of p

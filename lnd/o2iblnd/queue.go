@@ -49,8 +49,8 @@ const queueEntries = 16384
 const harvest = 64
 
 // queueFor returns a completion queue in which it has reserved the given number of entries. It creates a queue
-// if the existing ones are full, or if there are fewer than the smaller of the numbers of interrupt vectors and
-// processors.
+// if the existing ones are full, or if the device has fewer queues than interrupt vectors and the process has
+// more processors than the device has queues.
 func (dev *device) queueFor(entries int) (*queue, error) {
 	dev.making.Lock()
 	defer dev.making.Unlock()

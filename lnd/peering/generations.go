@@ -1,9 +1,9 @@
 package peering
 
 // Generations is a map that keeps at least the last size entries that were added and not removed, and at most
-// twice as many. New entries go to its young part. When that has size entries, it becomes the old part, and
-// the entries of the former old part are dropped. The zero value is empty. Generations is not safe for
-// concurrent use.
+// twice as many. New entries are added to its young part. When the young part has size entries, it becomes the
+// old part, and the entries of the former old part are dropped. The zero value is empty. Generations is not
+// safe for concurrent use.
 type Generations[K comparable, V any] struct {
 	young, old map[K]V
 }

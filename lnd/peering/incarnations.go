@@ -2,8 +2,8 @@ package peering
 
 import "slices"
 
-// maxIncarnations is how many incarnations of a peer are remembered: the current one and a few earlier ones.
-// A handshake of an earlier one may still be on its way and must not look like a restart.
+// maxIncarnations is how many incarnations of a peer are remembered: the current one and a few earlier ones. A
+// handshake with an earlier incarnation may arrive late and must not look like a restart.
 const maxIncarnations = 4
 
 // Incarnations holds the incarnations that a peer has announced, the latest first. It distinguishes a restart

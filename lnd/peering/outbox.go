@@ -3,9 +3,9 @@ package peering
 import "sync"
 
 // Outbox is a queue of upcalls and completions (events). It makes them one after the other, in the order in
-// which they were added. While one goroutine makes events, it also makes those that other goroutines add. So
-// a completion that sends a message, which fails at once, leads to iteration, not recursion. Outbox is safe
-// for concurrent use.
+// which they were added. While one goroutine makes events, it also makes those that other goroutines add. So if
+// a completion sends a message that fails immediately, the completion of that message is made in the same loop,
+// not recursively. Outbox is safe for concurrent use.
 type Outbox struct {
 	// Make makes one event. It is called without locks held, by one goroutine at a time. It must be set
 	// before the first use.

@@ -19,8 +19,8 @@ type Stall struct {
 type Look struct {
 	Now time.Time
 	// Conns is the number of connections that were examined. Silent is zero if all of them make progress.
-	// Otherwise it is the time since when the connection that stopped first has made no progress, although
-	// the transport is still trying.
+	// Otherwise it is the time when the first of them stopped making progress, although the transport is still
+	// trying.
 	Conns  int
 	Silent time.Time
 	// Alive is when the peer last gave a sign of life. A stall does not begin before this time. It may be

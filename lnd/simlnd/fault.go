@@ -13,7 +13,7 @@ type Faults struct {
 	network.Faults
 	Resets       uint64 // connections that were reset, by a test or because the other end was closed
 	Cuts         uint64 // effects of Conn.Cut and Config.CutChance
-	HalfCloses   uint64 // those of Cuts with CutEnd
+	HalfCloses   uint64 // effects of Conn.Cut with CutEnd
 	Stalls       uint64 // effects of Conn.Stall
 	Crashes      uint64 // calls of Host.Crash
 	Losses       uint64 // writes and connection requests that were lost (Link.Loss)

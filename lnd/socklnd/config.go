@@ -20,8 +20,8 @@ type Config struct {
 
 	// Accept selects the source ports that may connect: AcceptSecure, AcceptAll or AcceptNone.
 	Accept Accept
-	// AcceptPort is the port that the acceptor listens on, by default 988. Only peers configured for
-	// another port can reach a node that listens there.
+	// AcceptPort is the port that the acceptor listens on, by default 988. If it is another port, only peers
+	// whose ConnectPort is set to it can reach this node.
 	AcceptPort int
 	// AcceptPortBulk is the port for connections other than CONTROL. If it is 0 or equals AcceptPort,
 	// there is one listener.

@@ -43,7 +43,7 @@ type conn struct {
 	poll      polling
 
 	// Writing.
-	queuedBytes atomic.Int64  // payload and overhead of queued messages and of those being written
+	queuedBytes atomic.Int64  // bytes of messages that are queued or being written
 	lastUse     atomic.Uint64 // value of peer.turn when the connection was last selected for a message
 	sent        atomic.Uint64 // bytes written to the stream
 	mu          sync.Mutex    // guards the fields from dead to recalling, except w, which belongs to the writer
@@ -58,8 +58,8 @@ type conn struct {
 	// drainer and flusher are the method values drain and flushSoon. They are created once, so that starting
 	// such a goroutine allocates nothing for them.
 	drainer, flusher func()
-	// recalling selects the messages that the goroutine with the writer's role has to return because of a
-	// recall. It is nil if there is no recall to execute.
+	// recalling selects, for a pending recall, the messages that the goroutine with the writer's role has to
+	// return. It is nil if no recall is pending.
 	recalling func(*lnd.Tx) bool
 
 	progress progress // only the reaper uses it

@@ -39,7 +39,8 @@ type peer struct {
 
 	peering protocol.Peering
 	conns   []*conn
-	// sets counts the connection sets so far. Each set starts with a CONTROL connection.
+	// sets is the number of connection sets so far. Each CONTROL connection begins a set, to which the
+	// connections belong that are registered after it.
 	sets uint64
 	// wanted is the set of connections that this node has to open to the peer. Together with Backoff it is
 	// the specification's connect-control block. It is nil if the peer has connected to us: this node does

@@ -23,7 +23,7 @@ import (
 // the connection is not shared, its reader reads it without the role.
 type polling struct {
 	stream    Pollable     // nil if the connection cannot be shared
-	calls     atomic.Int32 // calls of Poll, up to callsToShare; 0 again after a caller slept in vain
+	calls     atomic.Int32 // calls of Poll, up to callsToShare; 0 again after a caller has slept without getting its answer
 	shared    atomic.Bool  // the connection is shared; bell and role are set
 	bell      Bell         // the reader sleeps on it
 	caller    atomic.Bool  // a caller has the role or is about to take it

@@ -52,7 +52,7 @@ func (c *conn) stalledSince(now time.Time) time.Time {
 }
 
 // checkStall reports a stall of the peer, or its end, to the node. conns are the connections that were just
-// checked. silent is since when the one that stopped first has been stalled, or zero.
+// checked. silent is the time when the first of them stalled; it is zero if no connection is stalled.
 //
 // If all attempts to connect to a stalled peer have failed, it continues to count as stalled for MaxPause, the
 // longest pause between attempts. Otherwise it would look better than other stalled peers, and messages that

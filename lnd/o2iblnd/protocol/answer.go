@@ -94,9 +94,9 @@ func (c *Conn) answer(now time.Time, rx *Rx, form Type, status int32, f *Failure
 	c.respond(now, rx, status, b)
 }
 
-// respond queues the answer to rx, and posts the receive buffer of the request again. The request's credit is
-// then owed to the peer. This is not so after a PUT_ACK: the peer's PUT_DONE will use that buffer, so the
-// credit is owed only after the PUT_DONE (o2iblnd 9.4).
+// respond queues the answer to rx, and posts the receive buffer of the request again. This node then owes the
+// peer the credit of the request. Only after a PUT_ACK it does not yet, because the peer's PUT_DONE will use
+// the buffer; the credit is owed after the PUT_DONE (o2iblnd 9.4).
 func (c *Conn) respond(now time.Time, rx *Rx, status int32, b *Batch) {
 	tx := &rx.answer
 	tx.rx, tx.theirs, tx.status = rx, rx.cookie, status

@@ -3,7 +3,8 @@ package protocol
 import "fmt"
 
 // Credits counts the messages that each side of a connection may send (o2iblnd 9). Each credit of a side stands
-// for a receive buffer that the other side has posted.
+// for a receive buffer that the other side has posted. When the other side has processed the message and posted
+// the buffer again, it owes the credit, and returns it with a later message.
 type Credits struct {
 	version Version
 	depth   int

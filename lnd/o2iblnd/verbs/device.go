@@ -48,7 +48,7 @@ type PortAttr struct {
 	Ethernet bool // RoCE; otherwise InfiniBand
 }
 
-// PortState is the link state of a port. The numbers are those of verbs.
+// PortState is the link state of a port. The numbers are those of libibverbs.
 type PortState uint32
 
 // A port carries traffic only when it is active.

@@ -58,7 +58,7 @@ type id struct {
 // connRequest is a connection request, including its retransmissions.
 type connRequest struct {
 	from  *id
-	taken *id // the receiver's ID for the request; nil before and after its life
+	taken *id // the receiver's ID for the request; nil before it is created and after it is destroyed
 	event verbs.Event
 }
 

@@ -39,7 +39,7 @@ func New(c Config) *Fabric {
 	return f
 }
 
-// locker is the fabric's lock as a sync.Locker. Before it is released, everything without delay happens.
+// locker is the fabric's lock as a sync.Locker. Unlock first runs everything that is to happen without delay.
 type locker struct{ f *Fabric }
 
 func (l locker) Lock()   { l.f.lock() }
