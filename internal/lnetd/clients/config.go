@@ -13,7 +13,7 @@ import (
 
 // Config configures a Server.
 type Config struct {
-	// Core provides the domains of clients. Its CoreDomains must be completion.Domains.
+	// Core opens the domains of clients. Each of these domains must be a completion.Domain.
 	Core transport.Core
 	// Rules define which clients may connect and what they may use. The first rule that matches a client
 	// applies. If Rules is empty, DefaultRules applies.

@@ -246,8 +246,8 @@ func (c *client) unadmit() {
 	}
 }
 
-// removeClient removes a client whose resources have been released, and adds its counters to the sums of its
-// rule.
+// removeClient removes a client whose resources have been released, and adds its counters to the sums for
+// its rule.
 func (s *Server) removeClient(c *client) {
 	c.unadmit()
 	done, rule := c.tally(), ""

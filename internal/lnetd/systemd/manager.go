@@ -30,7 +30,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Manager is a connection to the service manager of this process. If the process has none, its methods do
+// Manager is a connection to the service manager of this process. Without a manager, its methods do
 // nothing. They are safe for concurrent use. If the manager is busy, they block for at most some seconds.
 type Manager struct {
 	config Config

@@ -7,7 +7,7 @@ type LstBRW struct {
 	// bytes at Offset must not extend over more pages than data of Size bytes at offset 0.
 	Size   int `json:"size"`
 	Offset int `json:"offset,omitempty"`
-	// Check is none, simple, full or discard.
+	// Check is how data are verified: "none", "simple", "full" or "discard".
 	Check string `json:"check"`
 }
 

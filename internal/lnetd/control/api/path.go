@@ -38,7 +38,7 @@ func SharedRunDir(uid int, tmp string) string {
 func DefaultSocket() string { return filepath.Join(RunDir(), socketName) }
 
 // FindSocket returns the path at which lnetdctl looks for lnetd by default: the default path, or
-// root's path if the default one does not exist. See FindClient.
+// root's path if the default one does not exist. See client.Find.
 func FindSocket() string {
 	own := DefaultSocket()
 	if _, err := os.Lstat(own); errors.Is(err, fs.ErrNotExist) {

@@ -108,7 +108,7 @@ func (p *Parameter) Valid() string {
 	return p.Range().String()
 }
 
-// Describe returns the unit, if there is one, followed by Help, as the reference document and commands print
+// Describe returns the unit, if the parameter has a unit, and Help, as the reference document and commands print
 // them.
 func (p *Parameter) Describe() string {
 	if p.Unit.Name == "" {
