@@ -77,6 +77,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// The cost of Guard without a fault.
 func BenchmarkGuard(b *testing.B) {
 	x, y := make([]byte, 64), make([]byte, 64)
 	for b.Loop() {

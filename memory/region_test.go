@@ -54,6 +54,7 @@ func register(t *testing.T, r *Region, by ...*device) {
 	}
 }
 
+// A region has one registration with each interface that has registered it.
 func TestRegionRegistrations(t *testing.T) {
 	a, b, c := new(device), new(device), new(device)
 	r := NewRegion(make([]byte, 100), nil)
@@ -81,6 +82,7 @@ func TestRegionRegistrations(t *testing.T) {
 	}
 }
 
+// Segments of a region know the region and its registrations. Other memory belongs to no region.
 func TestRegionSegments(t *testing.T) {
 	d := new(device)
 	r := NewRegion([]byte("0123456789"), nil)
@@ -116,6 +118,7 @@ func TestRegionSegments(t *testing.T) {
 	}
 }
 
+// A region cannot be released while a vector pins it.
 func TestRegionReleaseInUse(t *testing.T) {
 	a, b := new(device), new(device)
 	told := 0
@@ -154,6 +157,7 @@ func TestRegionReleaseInUse(t *testing.T) {
 	r.Deregister(a)
 }
 
+// End ends a region and its registrations without the callback, even while a vector pins the region.
 func TestRegionEndsWithItsOwner(t *testing.T) {
 	d := new(device)
 	r := NewRegion(make([]byte, 10), func() { t.Error("told of what its owner did") })
@@ -229,6 +233,7 @@ func TestReleaseDuringLastUnpin(t *testing.T) {
 	}
 }
 
+// Pinning a vector and finding its registrations allocates nothing.
 func TestRegistrationDoesNotAllocate(t *testing.T) {
 	a, b := new(device), new(device)
 	r := NewRegion(make([]byte, 10), nil)

@@ -26,6 +26,7 @@ func drawMemory(t *rapid.T) (m Vector, model []byte) {
 	return m, slices.Clone(model[m.Offset : m.Offset+m.Length])
 }
 
+// A random vector gives the same bytes as a model that is one slice.
 func TestVectorEqualsItsBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, model := drawMemory(t)
@@ -54,6 +55,7 @@ func TestVectorEqualsItsBytes(t *testing.T) {
 	})
 }
 
+// CopyFrom and CopyTo do not access bytes of the segments outside of the vector.
 func TestCopyStaysWithinVector(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, model := drawMemory(t)
@@ -78,6 +80,7 @@ func TestCopyStaysWithinVector(t *testing.T) {
 	})
 }
 
+// Slice panics for a range that exceeds the vector.
 func TestVectorSliceOutOfRange(t *testing.T) {
 	m := Of(make([]byte, 10)).Slice(2, 6)
 	for _, c := range []struct{ off, n int }{{-1, 2}, {0, -1}, {0, 7}, {7, 0}, {6, 1}, {3, int(^uint(0) >> 1)}} {
@@ -95,6 +98,7 @@ func TestVectorSliceOutOfRange(t *testing.T) {
 	}
 }
 
+// The zero Vector is empty and can be used.
 func TestZeroVector(t *testing.T) {
 	var m Vector
 	if m.AppendBuffers(nil) != nil || m.CopyFrom([]byte{1}) != 0 || m.CopyTo(make([]byte, 1)) != 0 {
@@ -105,6 +109,7 @@ func TestZeroVector(t *testing.T) {
 	}
 }
 
+// Slicing and copying vectors allocates nothing.
 func TestVectorDoesNotAllocate(t *testing.T) {
 	m := Vector{Segments: []Segment{{Bytes: make([]byte, 100)}, {Bytes: make([]byte, 100)}}, Length: 200}
 	b, bufs := make([]byte, 50), make([][]byte, 0, 4)

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// Add sets the flags of the buffer, resets its counters, and changes the length and the statistics of its
+// queue only.
+//
 // transport-tests C (21)
 // transport 3.7 flags, 3.8 (3), 3.8 (5), 3.12 (1)
 func TestAdd(t *testing.T) {
@@ -180,6 +183,8 @@ func TestAddBeforeDeadline(t *testing.T) {
 	})
 }
 
+// Add gives a passive buffer a descriptor. It outlasts the final event, but not a later Add that fails.
+//
 // transport-tests C (24)
 // transport 3.8 (1), 3.15 (3)
 func TestDescriptorOfPassiveBuffers(t *testing.T) {
@@ -210,6 +215,8 @@ func TestDescriptorOfPassiveBuffers(t *testing.T) {
 	})
 }
 
+// A queued buffer can neither be added again, not even to another TM, nor be deregistered.
+//
 // transport-tests C (26)
 // transport 3.7 (2), 3.8 errors
 func TestAddQueued(t *testing.T) {
@@ -230,6 +237,9 @@ func TestAddQueued(t *testing.T) {
 	})
 }
 
+// Cancel ends a queued buffer with ECANCELED when the core has obeyed, and does nothing for a buffer that is
+// not queued.
+//
 // transport-tests C (27)
 // transport 3.7 flags, 3.8 del
 func TestCancel(t *testing.T) {

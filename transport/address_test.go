@@ -29,6 +29,8 @@ func mustAddress(t testing.TB, s string) Address {
 	return a
 }
 
+// Valid addresses in text form are parsed, and printed in their canonical form.
+//
 // transport-tests B (9)
 // transport 6.1 (3)
 // r.M0.net.xprt.lnet.end-point-address
@@ -74,6 +76,8 @@ func TestGoodAddresses(t *testing.T) {
 	}
 }
 
+// Text that is no valid address is refused.
+//
 // transport-tests B (10)-(11)
 // transport 6.1 (1)-(2)
 func TestBadAddresses(t *testing.T) {
@@ -102,6 +106,8 @@ func TestBadAddresses(t *testing.T) {
 	}
 }
 
+// MarshalText and UnmarshalText are inverse to each other.
+//
 // transport 6.1 (3)
 func TestAddressAsText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -128,6 +134,8 @@ func TestAddressAsText(t *testing.T) {
 	}
 }
 
+// ValidEndPoint accepts texts of the form that the specification defines, and refuses others.
+//
 // transport-tests B (16)
 // transport 3.17
 func TestValidEndPoint(t *testing.T) {

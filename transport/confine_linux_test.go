@@ -78,6 +78,9 @@ func TestConfine(t *testing.T) {
 	}
 }
 
+// Confine refuses an empty set and a Core without support. If all processors are unavailable, the start of
+// the TM fails.
+//
 // transport-tests E (50)
 // transport 3.13 (1), 3.16
 // r.M0.net.xprt.lnet.processor-affinity

@@ -9,6 +9,8 @@ import (
 	"time"
 )
 
+// A buffer that is queued until its deadline is cancelled then, and ends with ETIMEDOUT.
+//
 // transport-tests J (85)
 // transport 3.7 flags, 3.9 (1), 3.9 (3)
 func TestDeadline(t *testing.T) {
@@ -39,6 +41,9 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
+// Deadlines of several buffers expire in their order, also if an earlier one is added later. Buffers that are
+// done or have no deadline are not affected.
+//
 // transport-tests J (86)
 func TestDeadlines(t *testing.T) {
 	withFixture(t, nil, func(w *fixture) {
@@ -156,6 +161,8 @@ func TestCancelledBeforeDeadline(t *testing.T) {
 	})
 }
 
+// Messages that arrive in a multi-message receive buffer do not change its deadline.
+//
 // transport-tests J (87)
 func TestDeadlineBehindMessages(t *testing.T) {
 	withFixture(t, nil, func(w *fixture) {

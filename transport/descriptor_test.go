@@ -51,6 +51,8 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
+// Descriptors equal the test vectors byte by byte.
+//
 // transport-tests B (14)
 // transport 6.6 (1), 6.6 (4)
 func TestDescriptorVectors(t *testing.T) {
@@ -70,6 +72,8 @@ func TestDescriptorVectors(t *testing.T) {
 	}
 }
 
+// A decoded descriptor equals what was encoded. A descriptor with one damaged bit is refused.
+//
 // transport 6.6 (1), 6.6 (4)
 func TestDescriptorsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -88,6 +92,8 @@ func TestDescriptorsRoundTrip(t *testing.T) {
 	})
 }
 
+// Decode refuses random bytes, or accepts only what encodes to the same bytes.
+//
 // transport-tests B (15)
 // transport 6.6 (2)
 func TestAnyBytesAsDescriptor(t *testing.T) {
@@ -126,6 +132,8 @@ var smallFields, largeFields = fields{0, 16, 20, 28, 32}, fields{8, 36, 40, 44, 
 
 type fields struct{ matchBits, pid, portal, queue, size int }
 
+// A descriptor with several faults is refused for the one that is checked first.
+//
 // transport 3.16, 6.6 (2)
 func TestChecksOfDescriptors(t *testing.T) {
 	le := binary.LittleEndian
@@ -168,6 +176,8 @@ func TestChecksOfDescriptors(t *testing.T) {
 	}
 }
 
+// Descriptors with a valid checksum but an invalid field are refused.
+//
 // transport 6.6 (3)-(4)
 func TestInvalidDescriptors(t *testing.T) {
 	le := binary.LittleEndian
@@ -218,6 +228,9 @@ func TestInvalidDescriptors(t *testing.T) {
 	}
 }
 
+// The number of bytes that an active buffer transfers follows from its length and the size of the passive
+// buffer, or the transfer is refused.
+//
 // transport 3.16, 6.6 (2)
 func TestTransferSize(t *testing.T) {
 	descriptor := func(q QueueType) Descriptor {
@@ -251,6 +264,7 @@ func TestTransferSize(t *testing.T) {
 	}
 }
 
+// Encoding a descriptor and checking it allocates nothing.
 func TestDescriptorsAllocateNothing(t *testing.T) {
 	p, err := Descriptor(unhex(t, descriptorVectors[0].bytes)).Decode()
 	if err != nil {

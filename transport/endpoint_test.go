@@ -9,6 +9,9 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
+// A TM has one end point for each address, with a count of references. It forgets the end point with the last
+// reference.
+//
 // transport-tests F (52)
 // transport 3.6 (1)-(3), 6.1 (4)
 func TestEndPoint(t *testing.T) {
@@ -48,6 +51,8 @@ func TestEndPoint(t *testing.T) {
 	})
 }
 
+// Addresses that cannot be the address of a peer are refused.
+//
 // transport-tests F (53)
 // transport 3.16
 func TestEndPointRefuses(t *testing.T) {
@@ -66,6 +71,8 @@ func TestEndPointRefuses(t *testing.T) {
 	})
 }
 
+// A TM that is not started, or is being stopped, provides no end points.
+//
 // transport-tests F (55)
 // transport 3.6 (2)
 func TestEndPointBeforeStart(t *testing.T) {

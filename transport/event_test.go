@@ -14,6 +14,8 @@ import (
 	"time"
 )
 
+// The event of a completed buffer has its time, length, offset and queue.
+//
 // transport-tests D (31)
 // transport 3.10 posting (2)-(3), 3.12 (2)
 func TestEvent(t *testing.T) {
@@ -72,6 +74,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
+// Errors and diagnostics of the core become TM events, and do not change the state of the TM.
+//
 // transport-tests D (35)
 // transport 3.5 event
 func TestTMEvents(t *testing.T) {
@@ -93,6 +97,8 @@ func TestTMEvents(t *testing.T) {
 	})
 }
 
+// The channel of a TM is signalled after each callback and each change of the TM's state.
+//
 // transport-tests D (36)
 // transport 3.10 posting (4), 3.10 posting (8)
 func TestChannel(t *testing.T) {
@@ -196,6 +202,8 @@ func TestStaleCompletions(t *testing.T) {
 	})
 }
 
+// A buffer stays queued, with its deadline, until its final event.
+//
 // transport-tests H (71)-(72)
 // transport 3.9 (1), 3.10 posting (2), 3.11 (3)-(4), 3.12 (2)
 // r.M0.net.xprt.lnet.multiple-messages-in-buffer

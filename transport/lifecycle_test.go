@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 )
 
+// A new TM is in StateInitialized. After Close, all methods fail with EINVAL.
+//
 // transport-tests E (38)-(39)
 func TestNewTM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -38,6 +40,8 @@ func TestNewTM(t *testing.T) {
 	})
 }
 
+// Start allocates an address, and the callback is called in StateStarted.
+//
 // transport-tests E (40)
 // transport 3.5 start, 3.5 event, 3.5 posting, 3.6 (4)
 func TestStart(t *testing.T) {
@@ -87,6 +91,8 @@ func TestAwait(t *testing.T) {
 	})
 }
 
+// Start with a malformed address fails immediately, without an event.
+//
 // transport-tests E (41)-(42)
 func TestStartMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -103,6 +109,8 @@ func TestStartMalformed(t *testing.T) {
 	})
 }
 
+// If the address or the core is the cause, Start itself succeeds, and an event reports the failure.
+//
 // transport-tests E (43)
 // transport 3.5 start, 3.16, 6.2 (2)
 func TestStartFails(t *testing.T) {
@@ -135,6 +143,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// Stop and Abort of a TM with empty queues stop it, and fail when called again.
+//
 // transport-tests E (45)
 // transport 6.11
 func TestStopEmpty(t *testing.T) {
@@ -151,6 +161,8 @@ func TestStopEmpty(t *testing.T) {
 	}
 }
 
+// Abort cancels all queued buffers. The TM is stopped after their callbacks.
+//
 // transport-tests E (46)
 // transport 3.5 stop
 func TestStopAborts(t *testing.T) {
@@ -179,6 +191,8 @@ func TestStopAborts(t *testing.T) {
 	})
 }
 
+// Stop waits until the queued buffers have ended, and does not cancel them.
+//
 // transport-tests E (47)
 // transport 3.5 stop
 func TestStopWaits(t *testing.T) {
@@ -286,6 +300,8 @@ func TestStopFails(t *testing.T) {
 	})
 }
 
+// Close fails before the TM is stopped, and as long as references to its end points exist.
+//
 // transport-tests E (48)
 // transport 3.5 fini, 3.6 (4)
 func TestClose(t *testing.T) {
@@ -433,6 +449,8 @@ func TestOpenPrepares(t *testing.T) {
 	})
 }
 
+// A thousand TMs that are started and stopped in turn leave no goroutine.
+//
 // transport-tests E (49)
 func TestManyTMsInSequence(t *testing.T) {
 	defer goleak.VerifyNone(t)
@@ -457,6 +475,8 @@ func TestManyTMsInSequence(t *testing.T) {
 	}
 }
 
+// The colour of a TM can be changed until Stop is called.
+//
 // transport-tests E (51)
 func TestColour(t *testing.T) {
 	withFixture(t, func(w *fixture) { w.ok(w.tm.SetColour(7)) }, func(w *fixture) {
@@ -472,6 +492,7 @@ func TestColour(t *testing.T) {
 	})
 }
 
+// Each state has a name. Numbers of no state are printed as numbers.
 func TestStateNames(t *testing.T) {
 	got := ""
 	for s := range StateFailed + 2 {

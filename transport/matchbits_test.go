@@ -9,6 +9,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
+// Match bits contain the TMID in the upper 12 bits and the counter in the others.
+//
 // transport-tests B (12)
 // transport 6.4
 // r.M0.net.xprt.lnet.end-point-address
@@ -31,6 +33,8 @@ func TestMatchBits(t *testing.T) {
 	}
 }
 
+// The counter of passive buffers continues with 1 after its maximum.
+//
 // transport 6.4
 func TestCounterOfPassiveBuffers(t *testing.T) {
 	m := MakeMatchBits(7, 0)
@@ -47,6 +51,8 @@ func TestCounterOfPassiveBuffers(t *testing.T) {
 	}
 }
 
+// The header data contain the TMID in the upper 12 bits and the portal in the lower ones.
+//
 // transport-tests B (13)
 // transport 6.5 (1)
 func TestHdrData(t *testing.T) {
@@ -71,6 +77,9 @@ func TestHdrData(t *testing.T) {
 	}
 }
 
+// The address of the sender follows from the header data and the process ID. Invalid header data give no
+// address.
+//
 // transport 6.5 (3)
 func TestSenders(t *testing.T) {
 	from := lnet.ProcessID{NID: mustNID(t, "10.0.0.1@tcp"), PID: lnet.PIDLustre}

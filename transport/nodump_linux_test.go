@@ -31,6 +31,8 @@ func dumped(t *testing.T, b []byte) bool {
 	return false
 }
 
+// Memory of a pool with NoDump is excluded from core dumps.
+//
 // transport 4 init
 func TestMemoryThatIsNotDumped(t *testing.T) {
 	for _, hidden := range []bool{false, true} {

@@ -28,6 +28,8 @@ func panics(f func()) (caught bool) {
 	return false
 }
 
+// With the race detector, a goroutine that takes two locks in the wrong order panics.
+//
 // transport 3.2 (4)
 func TestAReversalOfLocksIsCaught(t *testing.T) {
 	var (

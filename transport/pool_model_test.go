@@ -131,6 +131,8 @@ func (w *modelled) agree(t *rapid.T) {
 	}
 }
 
+// Random calls give the same results as a simple model of the pool.
+//
 // transport-tests K (88)-(91)
 // transport 4 provision, 4 get, 4 put, 4 prune, 4 fini
 func TestPoolEqualsModel(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 )
 
+// Buffers are provisioned, taken and returned. Close releases them.
+//
 // transport-tests K (88)
 // transport 4 provision
 func TestBuffersComeAndGo(t *testing.T) {
@@ -36,6 +38,9 @@ func TestBuffersComeAndGo(t *testing.T) {
 	}
 }
 
+// Get prefers the buffer of its colour that was returned last, then a buffer without a colour, then the
+// oldest one.
+//
 // transport-tests K (89)
 // transport 4 get
 // r.M0.net.network-buffer-pool
@@ -73,6 +78,8 @@ func TestColours(t *testing.T) {
 	w.free(0)
 }
 
+// NotEmpty is called when an empty pool gets buffers, once for each such change.
+//
 // transport-tests K (90)
 // transport 4 put
 // r.M0.net.network-buffer-pool
@@ -99,6 +106,8 @@ func TestNotEmpty(t *testing.T) {
 	}
 }
 
+// Low is called by each Get that leaves fewer free buffers than the threshold.
+//
 // transport 4 get
 func TestLow(t *testing.T) {
 	w := newTestPool(t, func(c *PoolConfig) { c.Threshold = 3 })
@@ -122,6 +131,8 @@ func TestLow(t *testing.T) {
 	}
 }
 
+// NotEmpty may take buffers of the pool, and Low may provision it.
+//
 // transport 3.2 (2)-(3)
 func TestCallbacksOfAPoolMayUseIt(t *testing.T) {
 	var kept *Buffer
@@ -141,6 +152,8 @@ func TestCallbacksOfAPoolMayUseIt(t *testing.T) {
 	}
 }
 
+// Prune removes the oldest free buffer, as long as more are free than the threshold.
+//
 // transport-tests K (91)
 // transport 4 prune
 func TestPrune(t *testing.T) {
@@ -162,6 +175,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// Each of several goroutines that use a pool has its buffers for itself.
+//
 // transport-tests K (92)
 func TestManyUseAPool(t *testing.T) {
 	w := newTestPool(t, func(c *PoolConfig) { c.Colours, c.NotEmpty, c.Low = 10, nil, nil })
@@ -188,6 +203,8 @@ func TestManyUseAPool(t *testing.T) {
 	}
 }
 
+// A Provision that fails keeps the buffers it has made, and returns their number.
+//
 // transport-tests K (93)
 // transport 4 provision
 func TestProvisionThatFails(t *testing.T) {
@@ -217,6 +234,9 @@ func TestProvisionThatFails(t *testing.T) {
 	w.free(3)
 }
 
+// Put refuses buffers of another pool or of no pool, a colour that is too high, and a buffer that is free
+// already or has an EndPoint.
+//
 // transport 4 put, 4 ours
 func TestInvalidPuts(t *testing.T) {
 	w, other := newTestPool(t, nil), newTestPool(t, nil)
@@ -267,6 +287,8 @@ func TestInvalidPuts(t *testing.T) {
 	w.free(2)
 }
 
+// NewPool refuses invalid configurations.
+//
 // transport 4 init
 func TestInvalidPools(t *testing.T) {
 	w := newTestPool(t, nil)
@@ -313,6 +335,8 @@ func TestInvalidPools(t *testing.T) {
 	}
 }
 
+// The segments of pooled buffers have the configured size and alignment.
+//
 // transport 4 init
 func TestSegmentsOfAPool(t *testing.T) {
 	for _, tt := range []struct{ segments, size, alignment, stride int }{
@@ -340,6 +364,8 @@ func TestSegmentsOfAPool(t *testing.T) {
 	}
 }
 
+// Close fails while a buffer is in use or the core keeps it. A closed pool has no buffers.
+//
 // transport 4 fini, 4 ours
 func TestClosingAPool(t *testing.T) {
 	w := newTestPool(t, nil)
@@ -371,6 +397,8 @@ func TestClosingAPool(t *testing.T) {
 	}
 }
 
+// Close fails with EBUSY while Provision runs.
+//
 // transport 4 fini
 func TestAPoolThatIsBeingProvisionedIsNotClosed(t *testing.T) {
 	w := newTestPool(t, nil)
@@ -382,6 +410,7 @@ func TestAPoolThatIsBeingProvisionedIsNotClosed(t *testing.T) {
 	w.free(1)
 }
 
+// Get and Put allocate nothing.
 func TestPoolsAllocateNothing(t *testing.T) {
 	w := newTestPool(t, func(c *PoolConfig) { c.NotEmpty, c.Low = nil, nil })
 	w.provision(3)

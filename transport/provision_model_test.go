@@ -199,6 +199,8 @@ func (p *provisioned) agree(t *rapid.T) {
 // inBubble is a test without a deadline for rapid, because Deadline panics in a bubble.
 type inBubble struct{ *testing.T }
 
+// Random actions on TMs with one pool give the same results as a simple model.
+//
 // transport-tests L (95)-(96), L (99)
 // transport 5.1 (2)-(3), 5.2 (1)-(3), 5.3 (1)-(4)
 // i.m0.net.xprt.support-for-auto-provisioned-receive-queue

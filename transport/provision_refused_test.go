@@ -5,6 +5,9 @@ import (
 	"testing"
 )
 
+// Buffers that the core refuses return to the pool and count as the TM's deficit. The TM tries again when one
+// of its buffers ends or a buffer is returned to the pool.
+//
 // transport 5.2 (2)-(3)
 func TestRefusedBufferReturnsToThePool(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {
@@ -33,6 +36,8 @@ func TestRefusedBufferReturnsToThePool(t *testing.T) {
 	})
 }
 
+// A buffer that the core refuses for one TM is given to another TM that lacks buffers.
+//
 // transport 5.2 (2)
 func TestRefusedBuffersGoToOtherTMs(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {
@@ -55,6 +60,8 @@ func TestRefusedBuffersGoToOtherTMs(t *testing.T) {
 	})
 }
 
+// A TM that found no buffer gets one that the core then refuses to another TM.
+//
 // transport 5.2 (2)
 func TestReturnedBuffersGoToWaitingTMs(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {
@@ -76,6 +83,8 @@ func TestReturnedBuffersGoToWaitingTMs(t *testing.T) {
 	})
 }
 
+// A buffer that the core does not deregister returns to the pool and is given to a TM that lacks buffers.
+//
 // transport 5.3 (4)
 func TestBufferThatCannotBePrunedServesTMs(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {
@@ -98,6 +107,8 @@ func TestBufferThatCannotBePrunedServesTMs(t *testing.T) {
 	})
 }
 
+// NotEmpty is called for buffers that the core refused, if and only if a Get has failed meanwhile.
+//
 // transport 4 put, 5.2 (2)
 func TestNotEmptyAfterAFailedGet(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {

@@ -12,6 +12,8 @@ import (
 	"time"
 )
 
+// A TM gets its receive buffers after the callback that reports its start, and before Await returns.
+//
 // transport-tests L (94)
 // transport 3.5 posting, 5.1 (1), 5.2 (4), 5.3 (1)
 // r.M0.net.xprt.support-for-auto-provisioned-receive-queue
@@ -45,6 +47,9 @@ func TestAStartedTMIsProvisioned(t *testing.T) {
 	})
 }
 
+// A TM keeps its receive queue at the set length while the pool has buffers. A shorter length removes no
+// buffers from the queue.
+//
 // transport-tests L (95)-(96)
 // transport 3.12 (2), 5.1 (2)-(3), 5.2 (1), 5.2 (3), 5.3 (3)-(4)
 // i.m0.net.xprt.support-for-auto-provisioned-receive-queue
@@ -92,6 +97,8 @@ func TestReceiveQueueLength(t *testing.T) {
 	})
 }
 
+// The length of the receive queue is that of AttachPool, or that of SetQueueLength, or the default.
+//
 // transport 5.1 (2)-(3)
 func TestDefaultLengths(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {
@@ -109,6 +116,8 @@ func TestDefaultLengths(t *testing.T) {
 	})
 }
 
+// A buffer's final event causes the queue to be refilled before the callback is called.
+//
 // transport 3.10 posting (5), 5.3 (2)
 // i.m0.net.xprt.support-for-auto-provisioned-receive-queue
 func TestFinalEventRefillsTheQueue(t *testing.T) {
@@ -140,6 +149,8 @@ func TestFinalEventRefillsTheQueue(t *testing.T) {
 	})
 }
 
+// A TM prefers the free buffer of its own colour.
+//
 // transport-tests L (97)
 // transport 3.13 (2)
 // i.m0.net.xprt.support-for-auto-provisioned-receive-queue
@@ -172,6 +183,8 @@ func TestTMsGetTheirOwnColour(t *testing.T) {
 	}
 }
 
+// AttachPool refuses invalid pools and settings, and TMs in other states.
+//
 // transport-tests L (98)
 // transport 3.16, 5.1 (1)
 // r.M0.net.xprt.auto-provisioned-receive-buffer-pool
@@ -224,6 +237,8 @@ func TestInvalidAttachPool(t *testing.T) {
 	})
 }
 
+// A TM that is being stopped gets no buffers, and its returned buffers go to other TMs.
+//
 // transport-tests L (99)
 // transport 5.4
 func TestAStoppedTMIsNotProvisioned(t *testing.T) {
@@ -265,6 +280,8 @@ func TestAStoppedTMIsNotProvisioned(t *testing.T) {
 	})
 }
 
+// A TM whose core is gone gets no buffers and has no deficit.
+//
 // transport 5.4
 func TestATMWithoutACoreIsNotProvisioned(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {
@@ -285,6 +302,8 @@ func TestATMWithoutACoreIsNotProvisioned(t *testing.T) {
 	})
 }
 
+// Provisioning a pool does not take the lock of a TM that has all of its buffers.
+//
 // transport-tests L (100)
 // transport 5.3 (4)
 func TestATMWithoutDeficitIsLeftAlone(t *testing.T) {
@@ -306,6 +325,8 @@ func TestATMWithoutDeficitIsLeftAlone(t *testing.T) {
 	})
 }
 
+// The core's room for events limits the number of receive buffers that a TM gets.
+//
 // transport 7.1
 func TestRoomForTheEventsOfProvisionedBuffers(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {
@@ -324,6 +345,8 @@ func TestRoomForTheEventsOfProvisionedBuffers(t *testing.T) {
 	})
 }
 
+// Fields that the last user of a pooled buffer has set do not affect a TM that gets it.
+//
 // transport 5.2 (4)
 func TestPooledBufferIsReset(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {
@@ -335,6 +358,9 @@ func TestPooledBufferIsReset(t *testing.T) {
 	})
 }
 
+// Several TMs share a pool, while goroutines return its buffers and change the lengths of the queues. No
+// buffer is lost.
+//
 // transport-tests L (101)
 // transport 3.2 (1)-(2), 3.2 (4)
 // r.M0.net.xprt.auto-provisioned-receive-buffer-pool
@@ -436,6 +462,7 @@ func (f *groupTM) consume(busy *sync.WaitGroup, left *atomic.Int64) {
 	}
 }
 
+// Refilling a receive queue from a pool allocates nothing.
 func TestProvisioningAllocatesNothing(t *testing.T) {
 	withTMs(t, func(c *PoolConfig) { c.NotEmpty, c.Low = nil, nil }, func(h *tmGroup) {
 		f := h.attached(4).start()

@@ -100,6 +100,8 @@ func TestDomainIsBusy(t *testing.T) {
 	}
 }
 
+// A buffer is registered with one domain, once. Only this domain deregisters it.
+//
 // transport-tests C (17)-(18), C (20)
 // transport 3.7 flags, 3.7 (1)-(2)
 // r.M0.net.xprt.lnet.buffer-registration
@@ -179,6 +181,8 @@ func TestNoBuffer(t *testing.T) {
 	})
 }
 
+// Register refuses buffers whose segments exceed the limits.
+//
 // transport-tests C (19)
 // transport 3.7 (3)
 func TestRegisterChecksSegments(t *testing.T) {
@@ -253,6 +257,8 @@ func TestRegisterMergesSegments(t *testing.T) {
 	}
 }
 
+// Domain.Buffer allocates a buffer of the given size, in segments of one page.
+//
 // transport 3.7 (3)
 func TestAllocatedBuffer(t *testing.T) {
 	ctx := context.Background()

@@ -2,6 +2,8 @@ package transport
 
 import "testing"
 
+// The sizes that an RPC layer uses follow from the limits of the domain.
+//
 // transport 3.4 (2)
 func TestSizesOfAnRPCLayer(t *testing.T) {
 	lnet := Limits{BufferSize: 1 << 20, SegmentSize: 4096, Segments: 256}

@@ -104,6 +104,8 @@ func TestCallsInEachState(t *testing.T) {
 	}
 }
 
+// Add to a TM that is not started fails and changes nothing. The error names the state.
+//
 // transport-tests C (28)
 func TestAddInOtherStates(t *testing.T) {
 	for state := range reached {

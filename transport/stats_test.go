@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 )
 
+// Each queue has its own statistics. ResetStats returns the previous values.
+//
 // transport-tests D (32)-(33)
 // transport 3.12 (1)
 func TestStats(t *testing.T) {

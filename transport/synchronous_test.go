@@ -26,6 +26,9 @@ func signalled(c <-chan struct{}) bool {
 	}
 }
 
+// DeliverAll without pending events delivers nothing. After the TM has been stopped, DeliverAll and Notify
+// fail.
+//
 // transport-tests M (102), M (106)
 // transport 3.14 table, 3.14 (1)
 func TestDeliverNothing(t *testing.T) {
@@ -50,6 +53,8 @@ func TestDeliverNothing(t *testing.T) {
 	})
 }
 
+// Notify signals the channel once, when events are pending, and immediately if they are pending already.
+//
 // transport-tests M (103)
 // transport 3.14 table, 3.14 (3)
 // r.M0.net.synchronous-buffer-event-delivery
@@ -104,6 +109,8 @@ func TestNotify(t *testing.T) {
 	})
 }
 
+// Notify with nil withdraws the request for a signal. A second request replaces the first.
+//
 // transport-tests M (104)
 // transport 3.14 table
 func TestNotifyNil(t *testing.T) {
@@ -134,6 +141,8 @@ func TestNotifyNil(t *testing.T) {
 	})
 }
 
+// DeliverSynchronously fails without support by the Core, when called twice, and after Start.
+//
 // transport-tests M (105)
 // transport 3.14 table, 3.14 (5), 3.16
 func TestDeliverSynchronouslyRefuses(t *testing.T) {

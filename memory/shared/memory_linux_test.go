@@ -62,6 +62,7 @@ func TestMemoryIsShared(t *testing.T) {
 	}
 }
 
+// Create refuses sizes that are not positive.
 func TestMemoryOfNoSize(t *testing.T) {
 	for _, size := range []int{0, -1} {
 		if m, fd, err := Create("test", size); !errors.Is(err, unix.EINVAL) || m != nil || fd != -1 {

@@ -289,6 +289,7 @@ func TestEntriesStayOnAPage(t *testing.T) {
 	}
 }
 
+// Both processes see the sizes that the rings were created with.
 func TestSizesOfRings(t *testing.T) {
 	for _, s := range []Sizes{{2, 2}, {8, 2}, {64, 16}, {2, 1 << 16}, {1 << 18, 2}} {
 		h, files, err := format.Create(s)

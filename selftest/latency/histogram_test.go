@@ -78,6 +78,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
+// Record allocates nothing.
 func TestRecordDoesNotAllocate(t *testing.T) {
 	var r Recorder
 	if n := testing.AllocsPerRun(100, func() { r.Record(time.Millisecond) }); n != 0 {

@@ -314,6 +314,7 @@ func TestNID4(t *testing.T) {
 	}
 }
 
+// Encoding and decoding messages allocates nothing.
 func TestCodecDoesNotAllocate(t *testing.T) {
 	var buf [Size]byte
 	q := BRWRequest{Header: NewHeader(1), Op: BRWRead, Length: 8}
@@ -332,6 +333,7 @@ func TestCodecDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// The cost of encoding and decoding a BRW request.
 func BenchmarkBRWRequest(b *testing.B) {
 	var buf [Size]byte
 	q := BRWRequest{Header: NewHeader(1), Op: BRWRead, Length: 8}

@@ -138,6 +138,7 @@ func TestShortBulks(t *testing.T) {
 	}
 }
 
+// The cost of filling and checking a bulk of maximum size.
 func BenchmarkPattern(b *testing.B) {
 	buf := make([]byte, message.MaxBulk)
 	Fill(buf, message.LittleEndian)

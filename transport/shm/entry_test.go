@@ -45,6 +45,7 @@ func TestGoldenEntries(t *testing.T) {
 	}
 }
 
+// Each opcode has a name. Numbers of no opcode are printed as numbers.
 func TestOpcodeNames(t *testing.T) {
 	for o, want := range map[Opcode]string{0: "opcode(0)", OpMsgRecv: "MSG_RECV", OpNop: "NOP", OpNop + 1: "opcode(9)"} {
 		if o.String() != want {
@@ -139,6 +140,7 @@ func TestBadSubmissions(t *testing.T) {
 	}
 }
 
+// Completions with an invalid field are refused, with the name of the field.
 func TestBadCompletions(t *testing.T) {
 	good := Completion{Buffer: 1, Length: 1, Final: true, Sender: lnet.LoopbackNID}
 	about := Completion{Errno: syscall.ENOBUFS, TM: true}

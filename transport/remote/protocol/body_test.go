@@ -155,6 +155,7 @@ func TestLengthsOfBodies(t *testing.T) {
 	refused(t, &Notice{}, bodies(t)["NOTICE"], long, "text")
 }
 
+// Counters that the peer does not send are zero. Counters that only the peer knows are ignored.
 func TestCountersOfOtherVersions(t *testing.T) {
 	three := append(append(word(3), word(0)...), bytes.Join([][]byte{uint32At(1), uint32At(2), uint32At(3)}, nil)...)
 	var c Counters
@@ -181,6 +182,7 @@ func TestNamesOfPrograms(t *testing.T) {
 	}
 }
 
+// A ring gets the requested number of entries, rounded up to a power of two, at least two.
 func TestGranted(t *testing.T) {
 	for asked, want := range map[uint32]uint32{1: 2, 2: 2, 3: 4, 4: 4, 1000: 1024, 8193: 16384, 16384: 16384} {
 		if got := Granted(asked); got != want {
@@ -223,6 +225,7 @@ func TestDecodeDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// A decoded body does not change with the bytes it was decoded from.
 func TestBodiesAreIndependent(t *testing.T) {
 	// No body keeps a reference to its input, except for Nop.
 	for _, g := range goldenRequests {

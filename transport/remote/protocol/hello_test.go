@@ -6,6 +6,8 @@ import (
 	"testing"
 )
 
+// Negotiation gives a common version and the features that both sides know, or an error if the sides do not
+// agree.
 func TestNegotiate(t *testing.T) {
 	const later = Features(1) << 63
 	for _, c := range []struct {
@@ -44,6 +46,7 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
+// A client refuses a version or features that it has not requested, and the lack of a required feature.
 func TestUnrequestedFeatures(t *testing.T) {
 	h := Hello{Lowest: 2, Highest: 3, Wanted: FeatPolling, Required: FeatZeroCopy}
 	for _, c := range []struct {

@@ -77,6 +77,7 @@ func TestInvalidHeaders(t *testing.T) {
 	}
 }
 
+// Records that only the other side may send, and requests with a status, are refused.
 func TestOpcodesOfOneSide(t *testing.T) {
 	_, _, err := DecodeRequest(put(unhex(t, goldenRequests[3].dump), 16, word(0xffffffff)...))
 	named(t, err, syscall.EPROTO) // a request with a status
@@ -113,6 +114,7 @@ func TestRequestRoundTrip(t *testing.T) {
 	}
 }
 
+// A record that would exceed the maximum length is not appended.
 func TestTooLongRecords(t *testing.T) {
 	before := []byte("before")
 	fill := func(n int) []byte { return make([]byte, n) }
@@ -150,6 +152,7 @@ func repeat(n int, v lnet.NID) []lnet.NID {
 	return s
 }
 
+// AppendRequest keeps the bytes that the slice contains.
 func TestRecordsAreAppended(t *testing.T) {
 	want := append([]byte("before"), unhex(t, goldenRequests[0].dump)...)
 	got, err := AppendRequest([]byte("before"), 1, goldenRequests[0].request)
@@ -218,6 +221,7 @@ func TestTextsFromThePeer(t *testing.T) {
 	}
 }
 
+// Only AREA_ADD is accompanied by a file descriptor, and only the reply to TM_START, by three.
 func TestDescriptorCounts(t *testing.T) {
 	for o := range OpNotice + 2 {
 		requests, replies := 0, 0
@@ -233,6 +237,7 @@ func TestDescriptorCounts(t *testing.T) {
 	}
 }
 
+// Opcodes, notices and features have names. Unknown ones are printed as numbers.
 func TestNames(t *testing.T) {
 	for want, got := range map[string]fmt.Stringer{
 		"HELLO": OpHello, "NIDS_GET": OpNIDsGet, "AREA_ADD": OpAreaAdd, "AREA_DEL": OpAreaDel,

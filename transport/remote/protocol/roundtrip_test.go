@@ -125,6 +125,7 @@ func drawHelloReply(t *rapid.T) *HelloReply {
 	}
 }
 
+// A decoded request equals the encoded one.
 func TestRequestsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want, sequence := drawRequest(t), rapid.Uint32().Draw(t, "sequence")
@@ -142,6 +143,7 @@ func TestRequestsRoundTrip(t *testing.T) {
 	})
 }
 
+// A decoded reply equals the encoded one.
 func TestRepliesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, want := drawReply(t)
