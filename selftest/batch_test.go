@@ -206,7 +206,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// Given units whose server is gone, when the batch is stopped by force, then they end at once without an
+// Given units whose server is gone, when the batch is stopped by force, then they end immediately without an
 // error. When it is stopped without force, they end with an error after the RPC timeout.
 //
 // selftest 3 client (4), 4.9 (3), 4.10 (2), 6 (2)

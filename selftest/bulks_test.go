@@ -15,9 +15,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// Given writes that use more buffers than all server tests have added, and whose clients send no data,
-// when a ping comes, then it is served at once. The writes end without a reply, and each is counted as
-// dropped.
+// Given writes that use more buffers than all server tests have added, and whose clients send no data, when a
+// ping comes, then it is served immediately. The writes end without a reply, and each is counted as dropped.
 //
 // selftest 1 (2), 3 server (2)-(3), 3 counters
 func TestWritesWithoutData(t *testing.T) {
@@ -114,8 +113,8 @@ func TestWriteThatIsTooShort(t *testing.T) {
 	})
 }
 
-// Given servers of either byte order that send their own pattern or the other one, when a unit reads from
-// them, then only the other one is an error.
+// Given servers of either byte order that send their own pattern or that of the other byte order, when a unit
+// reads from them, then only the pattern of the other byte order is an error.
 //
 // selftest 1.1, 5 (2)
 func TestReadsFromEitherByteOrder(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// Given a stranger that adds client tests but never provides their destinations, when the console sends a
-// request, then it is answered at once. Only a limited number of tests wait for their lists, and the
-// others are refused. Later there is room again.
+// Given a process that adds client tests but never provides their destinations, when the console sends a
+// request, then it is answered immediately. Only a limited number of tests wait for their lists, and further
+// ones are refused. When the waiting tests have ended, new ones are accepted again.
 func TestListsThatNobodyHandsOut(t *testing.T) {
 	for _, flood := range []int{1, maxFetching + 30} {
 		onStage(t, func(t *testing.T, s *stage) {

@@ -88,8 +88,8 @@ func TestLeastBounds(t *testing.T) {
 	}
 }
 
-// Given an agent that is being closed, when a request uses its last buffer before that is unlinked, then
-// deaf is closed nevertheless, and the request is dropped.
+// Given an agent that is being closed, when a request uses its last buffer before that buffer is unlinked,
+// then inbox.deaf is closed nevertheless, and the request is dropped.
 func TestRequestWhileClosing(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		node := s.player("node", "10.0.0.3").agent(Config{MaxServing: waitingPart}) // one buffer at a time

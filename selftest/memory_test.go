@@ -35,8 +35,9 @@ func (m *memory) borrower(peer lnet.NID, n int) *borrower {
 	return x
 }
 
-// Given a peer that takes all that it can get, when others come, then there is something left for each. A
-// peer without memory is served before peers that want more, and before later peers that want less.
+// Given a peer that takes all memory that it can get, when other peers come, then some memory is left for
+// each of them. A peer without memory is served before peers that want more, and before later peers that want
+// less.
 func TestMemoryLeavesSomethingForOthers(t *testing.T) {
 	const mib = 1 << 20
 	m := memoryOf(8 * mib)
@@ -78,8 +79,8 @@ func TestMemoryLeavesSomethingForOthers(t *testing.T) {
 	}
 }
 
-// Given a waiter behind one that wants too much memory, when the first one cancels, then the second one
-// is served at once.
+// Given a waiter behind one that wants too much memory, when the first one cancels, then the second one is
+// served immediately.
 func TestMemoryForgetsWaiters(t *testing.T) {
 	m := memoryOf(1 << 20)
 	first := m.borrower(peerOf(1), 4096)
@@ -191,8 +192,8 @@ func TestMemoryForgetsPeers(t *testing.T) {
 	}
 }
 
-// Given a client that writes more bulks than fit into the server's memory and provides no data, when
-// another client writes, then that one is served at once.
+// Given a client that writes more bulks than fit into the server's memory and provides no data, when another
+// client writes, then the other client is served immediately.
 func TestMemoryHeldByAClientThatIsDead(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		server, con := s.serving(Config{ServerMemory: 2 << 20})

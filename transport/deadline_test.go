@@ -287,7 +287,7 @@ func TestCancelWhileSubmitting(t *testing.T) {
 	}
 }
 
-// A buffer queued by BufferEvent.Add always gets a final event. So the callback may cancel it at once.
+// A buffer queued by BufferEvent.Add always gets a final event. So the callback may cancel it immediately.
 //
 // transport 3.8 del
 func TestCancelBeforeTheEndOfARound(t *testing.T) {

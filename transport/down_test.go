@@ -57,7 +57,8 @@ func TestDown(t *testing.T) {
 	})
 }
 
-// The same while the TM is stopping, and with nothing queued.
+// If the Core goes away while the TM is stopping, or while nothing is queued, the buffers end and the TM
+// fails with EPIPE as well.
 //
 // transport 3.5 ours (3)
 func TestDownWhileStopping(t *testing.T) {
@@ -169,8 +170,8 @@ func (w *fixture) downWhileSubmitting(taken bool) {
 	}
 }
 
-// The same at every moment, including the one between the worker's check for remaining work and its rest,
-// because nothing else wakes it.
+// If the Core goes away at any moment during an Add, the buffer ends and the TM fails. One of these moments
+// is between the worker's check for remaining work and its sleep, where nothing else wakes the worker.
 func TestDownWhileAnAddReturns(t *testing.T) {
 	for k := range 1000 {
 		withFixture(t, nil, func(w *fixture) {

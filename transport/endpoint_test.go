@@ -131,8 +131,8 @@ func TestReferencesOfEvents(t *testing.T) {
 	})
 }
 
-// The numbers of transport-tests T057: the cost to find one of ten thousand end points does not depend on
-// their number, and unreferenced ones do not accumulate.
+// The figures of transport-tests T057: finding one of ten thousand end points costs as much as finding one of
+// a few, and end points without references do not accumulate.
 //
 // transport-tests F (57)
 // transport 3.6 (8)

@@ -42,8 +42,8 @@ func (f *groupTM) holds(length, deficit int) {
 	f.has(length, deficit, int(f.Stats(MsgRecv).Failures))
 }
 
-// A Core that accepts buffers and then refuses them is offered others at once, as after any final event,
-// but not endlessly: then the TM pauses, up to a second, and tries again.
+// If a Core accepts buffers and then fails them, the TM immediately queues others, as after any final event,
+// but only a limited number. Then it pauses, for up to a second, and tries again.
 //
 // transport 5.2 (2), 5.3 (2)
 func TestLateRefusalsCauseAPause(t *testing.T) {
@@ -85,7 +85,8 @@ func TestLateRefusalsCauseAPause(t *testing.T) {
 	})
 }
 
-// The same with synchronous delivery: the worker retries, although it rests where it does not see events.
+// The TM also tries again after its pause with synchronous delivery, where the worker sleeps while events
+// wait for DeliverAll.
 func TestLateRefusalIsRetried(t *testing.T) {
 	withTMs(t, nil, func(h *tmGroup) {
 		f := h.newTM()
@@ -172,7 +173,8 @@ func TestWhatCountsAsALateRefusal(t *testing.T) {
 	})
 }
 
-// A message ends the pause at once, even if the buffer stays queued, with and without synchronous delivery.
+// A message ends the pause immediately, even if the buffer stays queued, with and without synchronous
+// delivery.
 //
 // transport 5.2 (2)
 func TestMessageEndsThePause(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 )
 
-// A Low that adds buffers, some of which TMs take, is called again only while too few are left. Its calls
-// nest once for each time that the TMs have taken all. The pool grows by what is needed and by what Low
-// adds at a time.
+// If Low adds buffers, and waiting TMs take some of them, Low is called again only while too few are left. A
+// call is nested in the previous one each time that the TMs have taken all new buffers. The pool grows by the
+// number of missing buffers, rounded up to what Low adds in one call.
 //
 // transport 4 provision, 4 get
 func TestLowThatMakesBuffers(t *testing.T) {

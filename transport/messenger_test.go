@@ -132,8 +132,8 @@ func TestMessengerSend(t *testing.T) {
 	})
 }
 
-// Given a message on its way, when the context of Send ends, then Send returns at once. The buffer is used again
-// only when the Core no longer uses it, and the cancellation does not affect the next message.
+// Given a message on its way, when the context of Send ends, then Send returns immediately. The buffer is
+// used again only when the Core no longer uses it, and the cancellation does not affect the next message.
 func TestMessengerSendIsAbandoned(t *testing.T) {
 	withMessenger(t, MessengerConfig{Sending: 1}, func(f *messengerFixture) {
 		f.obeys = false
@@ -279,7 +279,8 @@ func TestMessengerIsRefusedForAWhile(t *testing.T) {
 	})
 }
 
-// Given what a messenger cannot open with, then Open returns the reason and nothing remains.
+// Given an invalid configuration, or a Core that refuses a step of Open, then Open returns the reason and
+// leaves nothing allocated.
 func TestMessengerOpenFails(t *testing.T) {
 	for _, c := range []struct {
 		name    string

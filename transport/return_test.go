@@ -153,7 +153,8 @@ func TestCallbackExitsInDeliverAll(t *testing.T) {
 	}
 }
 
-// The same while the operations left by a lost Core are cancelled.
+// A callback that calls runtime.Goexit ends only its call of DeliverAll, also while the operations left by a
+// lost Core are cancelled.
 //
 // transport 3.5 ours (3)
 func TestCallbackExitsAfterTheCoreIsLost(t *testing.T) {

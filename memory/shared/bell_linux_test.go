@@ -177,8 +177,9 @@ func TestStreamOfEntries(t *testing.T) {
 	}
 }
 
-// The four conditions of the specification for few system calls, as far as they concern the rings: a
-// producer that puts batches of 100 wakes the other side at most once per batch, and never while it polls.
+// A producer that puts batches of 100 entries wakes the other side at most once per batch, and never while
+// the other side polls. These are the conditions of the specification for few system calls, as far as they
+// concern the rings.
 func TestFewSystemCalls(t *testing.T) {
 	h, c := newPair(t, 256, 64)
 	for _, l := range lanes(h, c, 0) {
@@ -246,7 +247,7 @@ func asleep(l lane, times uint64) {
 	}
 }
 
-// Wake ends the current Wait or the next one, and only one. Shut ends all of them.
+// A call of Wake ends the current Wait, or else the next one, but not both. Shut ends all of them.
 func TestWakeAndShut(t *testing.T) {
 	both(t, func(t *testing.T, l lane, shut func()) {
 		returned := make(chan error)
@@ -323,8 +324,9 @@ func TestWakeBeforehand(t *testing.T) {
 	})
 }
 
-// Deadlines that have passed end a Wait at once, whether the previous one was the same, earlier or none. A
-// future deadline ends it then, not before. A deadline that was not reached does not end the next Wait.
+// A deadline that has passed ends a Wait immediately, whether the previous Wait had the same deadline, an
+// earlier one or no deadline. A future deadline ends the Wait when it is reached, not before. A deadline that
+// was not reached does not end the next Wait.
 func TestDeadlines(t *testing.T) {
 	both(t, func(t *testing.T, l lane, _ func()) {
 		for _, until := range []time.Time{past, past, past.Add(1), past} {
@@ -349,7 +351,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// When lnetd closes its end or dies, the Wait of a client returns at once.
+// When lnetd closes its end or dies, the Wait of a client returns immediately.
 func TestHostIsGone(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	l := lanes(h, c, 0)[1]

@@ -71,7 +71,7 @@ func TestMemoryOfNoSize(t *testing.T) {
 	}
 }
 
-// All other descriptors are refused and closed.
+// Descriptors of anything but suitable memory are refused and closed.
 //
 // transport 9.3
 // r.m0.net.xprt.lnet.dev.pin-objects

@@ -259,8 +259,8 @@ func TestSecondConsole(t *testing.T) {
 	})
 }
 
-// Given a list of one live node and hundreds of dead ones, when it is added as a group, then the live
-// node joins in time, and the end of the session does not wait for the others.
+// Given a list of one live node and hundreds of dead ones, when it is added as a group, then the live node
+// joins in time, and the end of the session does not wait for the dead ones.
 func TestGroupOfDeadNodes(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, s *stage) {
 		s.session()

@@ -140,8 +140,8 @@ func TestCloseMidRun(t *testing.T) {
 	})
 }
 
-// Given commands that wait for others or for nodes, when their callers cancel them, then they return at
-// once and leave the session usable.
+// Given commands that wait for other commands or for nodes, when their callers cancel them, then they return
+// immediately and leave the session usable.
 func TestImpatientCallers(t *testing.T) {
 	onStage(t, 2, func(t *testing.T, s *stage) {
 		s.session([2]string{"g", "1"})

@@ -86,7 +86,7 @@ func TestRecordDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Given several goroutines that record at once, then nothing is lost.
+// Given several goroutines that record at the same time, then no duration is lost.
 func TestRecordersAreShared(t *testing.T) {
 	const each, several = 500_000, 4
 	var r Recorder

@@ -19,7 +19,7 @@ func numbers(r *Ring[item]) (list []int) {
 	return list
 }
 
-// Ring behaves like a slice.
+// Random operations give the same results on a Ring as on a slice.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Ring[item]

@@ -61,8 +61,8 @@ func TestCallsInAnyOrder(t *testing.T) {
 	}
 }
 
-// Given a call with a bulk, when the reply has an error status and no bulk comes, then the call ends with
-// that reply at once, and the bulk cannot be accessed later.
+// Given a call with a bulk, when the reply has an error status and no bulk comes, then the call ends
+// immediately with that reply, and the bulk cannot be accessed later.
 //
 // selftest 1 (3), 3 client (3)
 func TestRefusalEndsTheBulk(t *testing.T) {
@@ -83,7 +83,7 @@ func TestRefusalEndsTheBulk(t *testing.T) {
 	})
 }
 
-// Given servers that send wrong answers, when calls are made, then each fails at once with an error that
+// Given servers that send wrong answers, when calls are made, then each fails immediately with an error that
 // names the reason.
 //
 // selftest 3 client (2)
@@ -164,7 +164,7 @@ func TestWaysToGiveUp(t *testing.T) {
 	}
 }
 
-// Given a node that cannot send to the server, when it makes a call, then the call fails at once, and the
+// Given a node that cannot send to the server, when it makes a call, then the call fails immediately, and the
 // failure is counted as an error. Cancellations by the call itself are not counted.
 //
 // selftest 3 client (2), 3 counters

@@ -200,7 +200,7 @@ func TestDelaysAtEachStep(t *testing.T) {
 	}
 }
 
-// Wake ends the current Wait or the next one, and only one.
+// A call of Wake ends the current Wait, or else the next one, but not both.
 func TestWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(4)
@@ -267,8 +267,8 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// The queue itself: two goroutines pass one completion back and forth, each at a random moment, so that
-// pushes happen at every point of the other's Wait.
+// Two goroutines pass one completion back and forth through queues, each at a random moment, so that pushes
+// happen at every point of the other goroutine's Wait. Neither goroutine waits forever.
 //
 // transport-tests O (115)
 // transport 9.6 (1)

@@ -26,7 +26,7 @@ func BenchmarkPushReap(b *testing.B) {
 	}
 }
 
-// Cost of polling an empty queue.
+// The cost of polling an empty queue.
 func BenchmarkPending(b *testing.B) {
 	q := New(1)
 	for b.Loop() {
@@ -36,7 +36,7 @@ func BenchmarkPending(b *testing.B) {
 	}
 }
 
-// A completion is passed to a sleeping goroutine, and another one is passed back.
+// A completion is passed to a sleeping goroutine through a queue, and another one is passed back.
 func BenchmarkHandOver(b *testing.B) {
 	q, answers := New(1), New(1)
 	go echo(q, answers)
@@ -63,7 +63,8 @@ func echo(q, answers *Queue) {
 	}
 }
 
-// The same with plain channels.
+// For comparison with BenchmarkHandOver: a value is passed to a sleeping goroutine and back through Go
+// channels.
 func BenchmarkHandOverChannel(b *testing.B) {
 	q, answers := make(chan transport.Completion, 1), make(chan transport.Completion, 1)
 	go func() {
@@ -107,7 +108,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// The same with a plain channel.
+// For comparison with BenchmarkStream: the producer and the consumer use a Go channel.
 func BenchmarkStreamChannel(b *testing.B) {
 	q := make(chan transport.Completion, 256)
 	n := b.N

@@ -67,8 +67,8 @@ func TestAddressesOfOthers(t *testing.T) {
 	}
 }
 
-// Numbers are unique on a portal across all NIDs and Cores of a node. They are assigned from the top down.
-// A released number can be requested explicitly at once.
+// TMIDs are unique on a portal across all NIDs and Cores of a node. They are assigned from the highest down.
+// A released TMID can be requested explicitly immediately.
 //
 // transport-tests N (108)
 // transport 6.3 (1)-(2), 6.3 (4)
@@ -101,7 +101,7 @@ func TestNumbers(t *testing.T) {
 	dynamic(one, nidOf(n), 4091)
 }
 
-// Number 1 is the last one assigned.
+// TMID 1 is the last one assigned.
 //
 // transport 6.3 (3)
 func TestLastNumber(t *testing.T) {
@@ -117,8 +117,8 @@ func TestLastNumber(t *testing.T) {
 	start(t, d, at(lnet.LoopbackNID, 34, transport.Dynamic))
 }
 
-// Other uses of a portal that could receive a TM's messages prevent the TM from starting, and later ones
-// are refused: entries, an inbox, unique entries, a lazy portal.
+// A TM does not start if another use of its portal could receive its messages: entries, an inbox, unique
+// entries, a lazy portal. While a TM is started, such uses are refused.
 //
 // transport 6.3 (1)
 func TestOthersOnThePortal(t *testing.T) {

@@ -50,7 +50,8 @@ func TestLocalMessagesNeedNoNetwork(t *testing.T) {
 	})
 }
 
-// A stopped TM is removed from the book, because another TM may get its number (decisions 59).
+// A stopped TM is removed from the directory of local TMs, because another TM may get its number (decisions
+// 59).
 func TestDirectoryRemoves(t *testing.T) {
 	core := New(newNode(t))
 	d := openOn(t, core)

@@ -12,7 +12,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// The six operations, argument by argument.
+// Each of the six operations calls the node with the specified arguments.
 //
 // transport-tests G (63)-(64), I (81)
 // transport 6.4, 6.5 (1), 6.5 (4), 6.7 (1)-(2), 6.7 (4)
@@ -100,7 +100,7 @@ func TestMappingOfOps(t *testing.T) {
 	}
 }
 
-// An op that the node refuses at once has no completion, and leaves no descriptor.
+// If the node refuses an op during Submit, the op has no completion and leaves no descriptor.
 //
 // transport 6.7 (3)
 func TestRefusals(t *testing.T) {

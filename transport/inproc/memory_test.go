@@ -125,7 +125,7 @@ func TestForeignMemory(t *testing.T) {
 	}
 }
 
-// A failed registration leaves nothing.
+// A failed registration leaves no memory registered.
 func TestRegisterFails(t *testing.T) {
 	s := newStage(t)
 	ours := alloc(t, s.domain, 100)

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport/mem"
 )
 
-// No allocation per op, on either side.
+// A message allocates no memory, neither on the sending nor on the receiving side.
 func TestMessagesDoNotAllocate(t *testing.T) {
 	p := newPair(t, mem.Config{})
 	in, out := p.buffer(0, "in", 100), p.buffer(1, "out", 100)
@@ -152,7 +152,7 @@ func sendMany(t *testing.T, tm transport.CoreTM, b *memory, to transport.Address
 	}
 }
 
-// A message, and a megabyte, from Submit to Reap on both sides.
+// The time from Submit to Reap on both sides, for a message and for a bulk of a megabyte.
 func BenchmarkMessage(b *testing.B) {
 	for _, size := range []int{16, 4096, 1 << 20} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

@@ -207,7 +207,8 @@ func TestBulk(t *testing.T) {
 		transport.Completion{Token: "active", Sequence: 202, Length: 25, Final: true})
 }
 
-// Failing operations, silent as in LNet, or reported as errors.
+// Failing operations end as with LNet, often without an error or not at all, or, on a strict network, with an
+// error.
 //
 // transport 6.10
 func TestErrors(t *testing.T) {
@@ -296,7 +297,7 @@ func wrong(t *testing.T, op transport.Op, strict bool, want error, hangs bool, t
 	}
 }
 
-// A cancellation ends a waiting op, the one that it identifies and no other. A TM with ops cannot be
+// A cancellation ends a waiting op: the one that it identifies, and no other. A TM with ops cannot be
 // stopped.
 //
 // transport 6.10
@@ -414,7 +415,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Invalid hosts.
+// A host whose NID is invalid or in use cannot be opened.
 func TestHosts(t *testing.T) {
 	n := mem.New(mem.Config{})
 	h := n.Host(nidA)

@@ -396,8 +396,8 @@ func (s *randomTest) inOrderOfAdds(m *modelTM, q transport.QueueType) (list []*m
 	return list
 }
 
-// Stories of messages, bulk, cancellations and restarts match the model: results of Add and Cancel, events
-// and their order, contents and statistics.
+// Random sequences of messages, bulk, cancellations and restarts give the same results as a model: results of
+// Add and Cancel, events and their order, contents and statistics.
 //
 // transport 3.8 errors, 3.8 del, 3.10 guarantees, 3.11 (1)-(2), 3.12 (1)-(2), 6.7 (4), 6.10
 func TestCoreEqualsModel(t *testing.T) {

@@ -61,7 +61,7 @@ func TestFlush(t *testing.T) {
 	tm.Flush(forever)
 }
 
-// A Flush ends at its time even while another one without a limit sleeps.
+// A Flush ends at its deadline even while another Flush without a deadline sleeps.
 //
 // transport 9.12
 func TestFlushEndsBehindAnother(t *testing.T) {
@@ -102,8 +102,8 @@ func TestFlushWithAnOldLnetd(t *testing.T) {
 	tm.Flush(forever)
 }
 
-// A Flush ends at its time, when lnetd dies, when the TM is stopped, and after Config.Patience if lnetd no
-// longer answers any request.
+// A Flush ends at its deadline, when lnetd dies, when the TM is stopped, and after Config.Patience if lnetd
+// no longer answers any request.
 //
 // transport 9.10, 9.12
 func TestFlushEnds(t *testing.T) {

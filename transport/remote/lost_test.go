@@ -222,7 +222,7 @@ func TestReasonBehindAReset(t *testing.T) {
 	asking.Wait()
 }
 
-// An lnetd that sends invalid data is given up.
+// A client closes the connection to an lnetd that sends invalid records.
 //
 // transport 9.1, 9.2
 func TestInvalidRecords(t *testing.T) {
@@ -272,7 +272,7 @@ func TestInvalidRecords(t *testing.T) {
 	}
 }
 
-// Completions that match no op are dropped. Invalid ones end the connection.
+// Completions that match no op are dropped. Completions with invalid contents end the connection.
 //
 // transport 9.4
 func TestInvalidCompletions(t *testing.T) {
@@ -311,7 +311,7 @@ func TestInvalidCompletions(t *testing.T) {
 	<-waiting // although the ring still exists
 }
 
-// A stopped TM reports nothing more.
+// A stopped TM returns no more completions.
 func TestCompletionsOfAStoppedTM(t *testing.T) {
 	f := newFake(t, Config{})
 	tm, _ := f.start(f.open())
@@ -338,7 +338,8 @@ func TestGoingDownAgain(t *testing.T) {
 	}
 }
 
-// A bell that lnetd has closed is not the end. The end of the connection is.
+// If lnetd closes the socket that wakes the client before it closes the connection, the TM fails only when
+// the connection ends.
 func TestBellClosesFirst(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()

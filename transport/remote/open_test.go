@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
-// HELLO, its reply, and their effect on a domain.
+// A domain sends the specified HELLO and has the limits in its reply.
 //
 // transport 9.2, 9.11
 func TestHello(t *testing.T) {
@@ -52,7 +52,8 @@ func TestProgramByDefault(t *testing.T) {
 	}
 }
 
-// Errors of connect, each with its errno, the path of the socket, and a remedy.
+// If no lnetd can be reached, NewDomain fails with the errno of connect, the path of the socket, and a
+// remedy.
 //
 // transport 3.3 (5), 9.8
 func TestNoLnetd(t *testing.T) {
@@ -115,7 +116,7 @@ func TestNoLnetd(t *testing.T) {
 	}
 }
 
-// Possible results of HELLO.
+// If lnetd refuses HELLO or its reply is invalid, NewDomain fails with the matching errno.
 //
 // transport 3.3 (5), 9.2
 func TestHelloFails(t *testing.T) {

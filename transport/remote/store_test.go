@@ -113,7 +113,7 @@ func TestStoreEqualsModel(t *testing.T) {
 	}
 }
 
-// Invalid allocations and releases.
+// Alloc refuses invalid sizes, and Free refuses memory that Alloc has not returned.
 func TestInvalidMemory(t *testing.T) {
 	f := newFake(t, Config{})
 	d := f.open()
@@ -203,8 +203,8 @@ func TestQuotaOfBytes(t *testing.T) {
 	}
 }
 
-// Requests abandoned by their callers are undone when they are answered. The address of an abandoned start
-// can be used at once.
+// Requests abandoned by their callers are undone when lnetd answers them. Afterwards the address of an
+// abandoned start can be used again.
 //
 // transport 3.5 ours (2), 9.1
 func TestAbandoned(t *testing.T) {

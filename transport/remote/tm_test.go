@@ -210,7 +210,8 @@ func TestCredits(t *testing.T) {
 	submit(t, tm, one)
 }
 
-// Cancellations are entries, at most one for each op, and none for ops that have ended or were not meant.
+// A cancellation of an op in progress becomes one entry in the submission ring. Further cancellations of this
+// op, and cancellations of other or ended ops, become none.
 //
 // transport 6.10, 9.4
 func TestCancel(t *testing.T) {

@@ -63,9 +63,9 @@ func rounds(t testing.TB, tm *tm, all []*buffer, n int) {
 	}
 }
 
-// Few system calls: with 10,000 ops in batches of 100, each batch wakes lnetd at most once, even if lnetd
-// sleeps each time. lnetd wakes a client at most once for each of the client's sleeps. No requests are
-// sent. If both sides poll, neither wakes the other.
+// With 10,000 ops in batches of 100, each batch wakes lnetd at most once, even if lnetd sleeps each time.
+// lnetd wakes a client at most once for each of the client's sleeps. No requests are sent. If both sides
+// poll, neither wakes the other.
 //
 // transport-tests P (124)
 // transport 9.6 (1), 9.7
@@ -108,7 +108,8 @@ func TestFewSystemCalls(t *testing.T) {
 	}
 }
 
-// A completion, Wake, and the deadline end Wait, and nothing else does. A Wake before the Wait counts.
+// A completion, Wake, and the deadline end Wait, and nothing else does. A Wake before the Wait ends the next
+// Wait.
 func TestWait(t *testing.T) {
 	for _, poll := range []time.Duration{0, 50 * time.Microsecond, time.Hour} {
 		f := newFake(t, Config{PollTime: poll})

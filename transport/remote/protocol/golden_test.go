@@ -170,7 +170,7 @@ func same(t *testing.T, want, got any) {
 	}
 }
 
-// Requests, byte by byte.
+// Encoded requests equal the test vectors byte by byte.
 //
 // transport 9.1, 9.2
 func TestGoldenRequests(t *testing.T) {
@@ -195,7 +195,7 @@ func TestGoldenRequests(t *testing.T) {
 	}
 }
 
-// Replies, byte by byte.
+// Encoded replies equal the test vectors byte by byte.
 //
 // transport 9.1, 9.2
 func TestGoldenReplies(t *testing.T) {
@@ -228,7 +228,7 @@ func TestGoldenReplies(t *testing.T) {
 	}
 }
 
-// Notices, byte by byte.
+// Encoded notices equal the test vectors byte by byte.
 //
 // transport 9.2
 func TestGoldenNotices(t *testing.T) {
@@ -249,7 +249,7 @@ func TestGoldenNotices(t *testing.T) {
 	}
 }
 
-// A failure, byte by byte.
+// An encoded failure equals the test vector byte by byte.
 //
 // transport 9.1
 func TestGoldenFailure(t *testing.T) {
