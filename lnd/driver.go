@@ -138,7 +138,7 @@ type Interface interface {
 	Disconnect(peer lnet.NID)
 
 	// Refusals returns how many callers the interface has refused, by reason. A caller that was refused before
-	// it said which interface it wanted is counted on any interface that it may have meant.
+	// it said which interface it wanted is counted on one of the interfaces that it may have meant.
 	Refusals() RefusalCounts
 
 	// Recall cancels messages to peer of which no byte has been written and for which match returns true. The

@@ -10,8 +10,8 @@ const (
 )
 
 // FlowIn returns the tunables that are the driver's defaults for Tunables, which are stored in the
-// configuration C. module is the driver's kernel module. meaning is added to the help of peer_credits, for a
-// driver to which it means more.
+// configuration C. module is the driver's kernel module. meaning is added to the help of peer_credits; it says
+// what else peer_credits means to the driver.
 func FlowIn[C any](at func(*C) *Tunables, module, meaning string) Fields[C] {
 	return Fields[C]{
 		NumberIn(func(c *C) *int { return &at(c).Credits }, Tunable{

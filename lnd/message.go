@@ -18,8 +18,9 @@ type Tx struct {
 	// for them and write them together with this one. It must not wait longer than until another goroutine has
 	// run, because the other messages may go to another peer, or may never be sent.
 	More bool
-	// Urgent means that a node may consider another one dead if the message is late. A driver sends it before
-	// other messages that wait. Urgent messages keep their order among themselves.
+	// Urgent means that this node or the next one may be considered dead if the message, such as a ping or its
+	// answer, is late. A driver sends it before other messages that wait. Urgent messages keep their order
+	// among themselves.
 	Urgent bool
 	// Sink, in a GET, is where the answer is to be stored. A driver that can let the peer write there by RDMA
 	// does so and sets Replied. Other drivers ignore Sink.

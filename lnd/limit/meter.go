@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Rate limits how often something may happen: Burst times at any moment, and then once per Every.
+// Rate limits how often something may happen: Burst times in immediate succession, and after that once per
+// Every.
 type Rate struct {
 	Every time.Duration
 	Burst int

@@ -41,7 +41,7 @@ type conn struct {
 	slots   []block // send buffers
 
 	mu            sync.Mutex     // guards the fields below
-	m             *protocol.Conn // state machine; nil before the queue pair exists
+	m             *protocol.Conn // state machine; nil until the queue pair has been created
 	b             protocol.Batch // actions of the state machine that are still to be executed
 	refs          int            // number of users of the connection's memory; at 0 the memory has been freed
 	corks         int            // while it is not 0, SENDs are collected

@@ -15,7 +15,8 @@ func (d *Driver) tuned(given lnd.Values) (*Config, error) {
 	return &c, err
 }
 
-// Options implements lnd.Interface. It returns the values in force, which may be limited by others.
+// Options implements lnd.Interface. It returns the values in force. Some of them depend on others, such as
+// peercredits_hiw on the queue depth.
 func (i *Interface) Options() lnd.Values { return i.options.Load().values(i.depth()) }
 
 // Tune implements lnd.Tuner. A peer that has connections keeps their number until all of them have ended, also

@@ -2,8 +2,9 @@ package peering
 
 import "time"
 
-// probePatience is how long a peer in doubt may be silent after the probe. A restarted host usually shows
-// that it does not know a connection; this limit is for hosts that do not answer at all.
+// probePatience is how long a peer in doubt may be silent after the probe. A host that has restarted usually
+// answers the probe in a way that ends the connection, such as a reset. This limit is for hosts that do not
+// answer at all.
 const probePatience = 2 * time.Second
 
 // Doubt is the state of the question whether a peer's connections still belong to its current incarnation. A

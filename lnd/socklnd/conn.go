@@ -46,7 +46,7 @@ type conn struct {
 	queuedBytes atomic.Int64  // bytes of messages that are queued or being written
 	lastUse     atomic.Uint64 // value of peer.turn when the connection was last selected for a message
 	sent        atomic.Uint64 // bytes written to the stream
-	mu          sync.Mutex    // guards the fields from dead to recalling, except w, which belongs to the writer
+	mu          sync.Mutex    // guards the fields from dead to recalling, except w
 	dead        bool
 	cause       error // why the connection is dead
 	writing     bool  // a goroutine has the writer's role

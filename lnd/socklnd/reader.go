@@ -14,8 +14,9 @@ import (
 )
 
 // The states of an arrived message between the upcall Arrived and its placement (conn.placing). The reader and
-// the caller of Receive change the state atomically. Each learns from the former state whether the other is
-// already finished; if so, it continues with the message itself.
+// the caller of Receive change the state atomically. Each learns from the former state whether the other has
+// come first, and then does what is left to do: the reader receives the payload, and the caller of Receive
+// wakes the reader or completes the message.
 const (
 	placingUpcall    uint32 = iota // the upcall is running, or the reader has not checked yet
 	placingWait                    // the reader waits for a placement

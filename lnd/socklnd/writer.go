@@ -122,7 +122,7 @@ func (c *conn) writeUnlock(more bool) {
 }
 
 // flushSoon is the flusher, a goroutine that writes the queue when senders have announced more messages
-// (lnd.Tx.More). It begins to run only after the sender has had time to queue those.
+// (lnd.Tx.More). A sender has usually queued these before the flusher runs.
 func (c *conn) flushSoon() {
 	defer c.peer.i.Group.Done()
 	c.mu.Lock()
