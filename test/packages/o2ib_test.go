@@ -43,8 +43,9 @@ func needDebs(t *testing.T, m *machine) string {
 
 // Given a booted machine on which the service runs, when lnetd-o2ib is installed with apt, then the
 // service, and lnetd on the command line, run the program with the driver. That program names what the
-// machine lacks for a net over RDMA. When the package is removed, the service runs the static program,
-// which names the package. A purge of both leaves nothing behind.
+// machine lacks for a net over RDMA, both when it checks the configuration and when it runs. When the package
+// is removed, the service runs the static program, which names the package. A purge of both leaves nothing
+// behind. With a device, test/rdma runs the installed lnetd.
 func TestO2IB(t *testing.T) {
 	t.Parallel()
 	released(t)
@@ -54,7 +55,11 @@ func TestO2IB(t *testing.T) {
 	const (
 		program = "readlink /proc/$(systemctl show --property=MainPID --value lnetd.service)/exe"
 		check   = "lnetd --check --net 'o2ib(host0)' 2>&1"
-		apt     = "apt-get -qq -o APT::Sandbox::User=root install --no-install-recommends "
+		// The NI waits for a device, so lnetd becomes ready.
+		waiting = `lnetd --net 'o2ib(host0)' --control-socket /tmp/other.sock >/root/log 2>&1 &
+			until grep -q '"msg":"ready"' /root/log || ! kill -0 $!; do sleep 0.1; done
+			kill $!; wait $! && cat /root/log`
+		apt = "apt-get -qq -o APT::Sandbox::User=root install --no-install-recommends "
 	)
 	m.Must(t, apt+debs+"/lnetd_*.deb && systemctl start lnetd.service")
 	if got := m.Must(t, program); got != "/usr/bin/lnetd\n" {
@@ -73,6 +78,9 @@ func TestO2IB(t *testing.T) {
 	}
 	if got := m.Must(t, check); !strings.Contains(got, "load the modules rdma_ucm and ib_uverbs") {
 		t.Errorf("without RDMA: %s", got)
+	}
+	if got := m.Must(t, waiting); !strings.Contains(got, "load the modules rdma_ucm and ib_uverbs") {
+		t.Errorf("without RDMA, at run time: %s", got)
 	}
 	m.Must(t, "dpkg --remove lnetd-o2ib")
 	if got := m.Must(t, program); got != "/usr/bin/lnetd\n" {

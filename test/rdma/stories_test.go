@@ -100,12 +100,18 @@ func TestHostedProgramsOnDevices(t *testing.T) {
 	a, b := start(t, "", at[0]+"@o2ib"), start(t, "", at[1]+"@o2ib")
 	a.wantPing(t, b)
 	server := startProgram(t, "lnetperf", "ping", "-s", "--until-signal", "--through", b.hosting(), "-I", b.nids[0], "-d", "1M")
-	var out string
-	daemontest.Within(t, patience, "the server", func() (err error) {
-		out, err = tryProgram(t, "lnetperf", "ping", "-c", "--through", a.hosting(), "-i", a.nids[0], "-I", b.nids[0],
-			"-n", "2", "-l", "4", "-d", "1M", "-o", "60", "-O", "60")
-		return err
+	// A client that is earlier than the server waits for the end of its time limit.
+	daemontest.Within(t, patience, "the server is ready", func() error {
+		if said := fmt.Sprint(server.Stdout); !strings.Contains(said, "ready at ") {
+			return fmt.Errorf("its output is %q", said)
+		}
+		return nil
 	})
+	out, err := tryProgram(t, "lnetperf", "ping", "-c", "--through", a.hosting(), "-i", a.nids[0], "-I", b.nids[0],
+		"-n", "2", "-l", "4", "-d", "1M", "-o", "60", "-O", "60")
+	if err != nil {
+		t.Fatal(err)
+	}
 	wantTransfers(t, out, 8)
 	if err := server.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
