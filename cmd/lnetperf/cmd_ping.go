@@ -130,7 +130,7 @@ func (p *program) ping(ctx context.Context, o *pingOptions) (err error) {
 	}
 	run := &tmping.Session{
 		Config: o.Config, Client: o.clientSide, Server: o.serverSide,
-		Complain: func(err error) { fmt.Fprintf(p.stderr, "lnetperf: %v\n", err) },
+		OnError: func(err error) { fmt.Fprintf(p.stderr, "lnetperf: %v\n", err) },
 	}
 	clients, server, err := p.pingHosts(ctx, o)
 	if err != nil {
@@ -210,7 +210,7 @@ func (p *program) serve(ctx context.Context, o *pingOptions, run *tmping.Session
 	if !o.untilSignal {
 		go func() {
 			defer close(told)
-			s.Obey(p.stdin,
+			s.ServeCommands(p.stdin,
 				func(r tmping.Report) { _ = p.showReports([]tmping.Report{r}, false) },
 				func(line string) {
 					fmt.Fprintf(p.stderr, "lnetperf: unknown command %q: use quit, reset_stats or an empty line\n", line)

@@ -13,43 +13,47 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// bulkClient announces pairs of passive buffers, and counts what the servers have fetched and returned.
+// bulkClient is the client of a bulk test. It sends the descriptors of pairs of passive buffers to
+// servers. A server reads the first buffer of a pair and writes the same data to the second one.
 type bulkClient struct {
-	workShare
+	clientWork
 	slots []bulkSlot
-	ready [][]int             // per server: slots with descriptors to send
-	free  []*transport.Buffer // for messages with descriptors
-	pairs []message.Pair      // scratch
+	ready [][]int             // by server: slots whose descriptors must be sent
+	free  []*transport.Buffer // free buffers for messages with descriptors
+	pairs []message.Pair      // used only in announce
 }
 
-// bulkSlot is one of the concurrent transfers (transport 10.3). Its states are: unused, queued, announced
-// with two completions left, one completion left, and unused again.
+// bulkSlot runs one transfer after the other; a client has as many slots as concurrent transfers
+// (transport 10.3). In each transfer, both buffers are queued, their descriptors are sent, and two final
+// events must come.
 type bulkSlot struct {
-	server     int
-	send, recv *transport.Buffer
-	begun      time.Time
-	sequence   uint64
-	failures   int // in a row
-	left       int // outstanding completions
-	length     int // of the returned bulk
-	failed     bool
-	// again is set if the next tick must begin another transfer, done if nothing is left to do.
+	server      int
+	send, recv  *transport.Buffer
+	begun       time.Time
+	sequence    uint64
+	failures    int // number of consecutive failures
+	outstanding int // number of final events that must still come: 0 to 2
+	length      int // bytes that the server has written
+	failed      bool
+	// again is set if the next tick must start the transfer again, and done if the slot will start no more
+	// transfers.
 	again, done bool
 }
 
-// announcement has the slots whose descriptors are in a message.
+// announcement lists the slots whose descriptors are in a message. It is the Data of the message's
+// buffer.
 type announcement struct{ slots []int }
 
 func (c *bulkClient) prepare(ctx context.Context) error {
 	n := len(c.test.Peers)
-	err := c.find()
+	err := c.resolveServers()
 	if err != nil {
 		return err
 	}
 	callbacks := &transport.Callbacks{
 		transport.MsgSend:         c.locked(c.announced),
 		transport.PassiveBulkSend: c.locked(c.fetched),
-		transport.PassiveBulkRecv: c.locked(c.brought),
+		transport.PassiveBulkRecv: c.locked(c.filled),
 	}
 	c.slots, c.ready = make([]bulkSlot, n*c.test.Concurrency), make([][]int, n)
 	for k := range c.slots {
@@ -83,10 +87,10 @@ func (c *bulkClient) begin() {
 	}
 }
 
-// next begins the next transfer of a slot, if any is left.
+// next starts the next transfer of slot k. If none is left, it sets done.
 func (c *bulkClient) next(k int) {
 	s := &c.slots[k]
-	if !c.beginOne(s.server) {
+	if !c.takeNext(s.server) {
 		s.done = true
 		return
 	}
@@ -94,7 +98,7 @@ func (c *bulkClient) next(k int) {
 	c.queue(k)
 }
 
-// queue queues the buffers of a slot. After that, their descriptors can be sent.
+// queue adds the two buffers of slot k to their queues, so that flush can send their descriptors.
 func (c *bulkClient) queue(k int) {
 	s := &c.slots[k]
 	s.sequence++
@@ -108,10 +112,10 @@ func (c *bulkClient) queue(k int) {
 			s.failed = true
 			break
 		}
-		s.left++
+		s.outstanding++
 	}
 	if s.failed {
-		if s.left > 0 {
+		if s.outstanding > 0 {
 			c.loop.TM.Cancel(s.recv)
 			return
 		}
@@ -121,7 +125,8 @@ func (c *bulkClient) queue(k int) {
 	c.ready[s.server] = append(c.ready[s.server], k)
 }
 
-// flush sends descriptors, several pairs per message.
+// flush sends the descriptors of all ready slots, several pairs per message, as long as message buffers
+// are free.
 func (c *bulkClient) flush() {
 	for server := range c.ready {
 		for len(c.ready[server]) > 0 && len(c.free) > 0 {
@@ -154,10 +159,11 @@ func (c *bulkClient) announce(server int) {
 	}
 }
 
-// announced is the callback of messages with descriptors.
+// announced is the callback for the buffers of messages with descriptors.
 func (c *bulkClient) announced(e *transport.BufferEvent) { c.messageSent(e.Buffer, e.Err) }
 
-// messageSent continues when a message has been sent or has failed.
+// messageSent counts a message that was sent or has failed, and frees its buffer. If the message failed,
+// it cancels the transfers that the message announced.
 func (c *bulkClient) messageSent(b *transport.Buffer, err error) {
 	count(&c.figures.Sent, err)
 	if err != nil {
@@ -169,16 +175,16 @@ func (c *bulkClient) messageSent(b *transport.Buffer, err error) {
 	c.free = append(c.free, b)
 }
 
-// cancel cancels a transfer, unless it has ended.
+// cancel cancels the transfer of slot k, unless it has ended.
 func (c *bulkClient) cancel(k int) {
-	if s := &c.slots[k]; s.left > 0 {
+	if s := &c.slots[k]; s.outstanding > 0 {
 		s.failed = true
 		c.loop.TM.Cancel(s.send)
 		c.loop.TM.Cancel(s.recv)
 	}
 }
 
-// fetched is the callback of a buffer that a server has fetched.
+// fetched is the callback for a buffer that a server reads.
 func (c *bulkClient) fetched(e *transport.BufferEvent) {
 	count(&c.figures.BulkSent, e.Err)
 	if e.Err == nil {
@@ -187,8 +193,8 @@ func (c *bulkClient) fetched(e *transport.BufferEvent) {
 	c.completed(e)
 }
 
-// brought is the callback of a buffer that a server has filled.
-func (c *bulkClient) brought(e *transport.BufferEvent) {
+// filled is the callback for a buffer that a server writes.
+func (c *bulkClient) filled(e *transport.BufferEvent) {
 	count(&c.figures.BulkReceived, e.Err)
 	if e.Err == nil {
 		c.figures.BytesIn += uint64(e.Length)
@@ -198,26 +204,29 @@ func (c *bulkClient) brought(e *transport.BufferEvent) {
 	c.completed(e)
 }
 
-// completed handles the completion of one of a slot's two buffers.
+// completed handles the final event of one of a slot's two buffers. If it has an error, the other buffer
+// is cancelled.
 func (c *bulkClient) completed(e *transport.BufferEvent) {
 	k, _ := e.Buffer.Data.(int)
 	s := &c.slots[k]
-	s.left--
+	s.outstanding--
 	if e.Err != nil {
 		c.cancel(k)
 		s.failed = true
 	}
-	if s.left == 0 {
+	if s.outstanding == 0 {
 		c.transferDone(k)
 	}
 }
 
-// transferDone counts a completed transfer, and begins the next one.
+// transferDone counts a transfer that has ended. After a success it starts the next one. After a failure
+// the next tick starts the transfer again, unless it has failed too often or the time of the test is
+// over.
 func (c *bulkClient) transferDone(k int) {
 	s := &c.slots[k]
 	c.figures.Transfers.Total++
 	if !s.failed {
-		if c.broken(s) {
+		if c.contentWrong(s) {
 			c.figures.Transfers.Bad++
 			c.figures.BulkReceived.Bad++
 		}
@@ -235,8 +244,9 @@ func (c *bulkClient) transferDone(k int) {
 	s.again = true
 }
 
-// broken reports whether the returned bulk differs from what was sent, as far as it is checked.
-func (c *bulkClient) broken(s *bulkSlot) bool {
+// contentWrong reports whether the data that the server has written differs from the data that it has
+// read. It compares only lengths if the test does not verify content.
+func (c *bulkClient) contentWrong(s *bulkSlot) bool {
 	if s.length != c.test.Size {
 		return true
 	}
@@ -260,7 +270,7 @@ func (c *bulkClient) finished() bool {
 	return len(c.free) == c.test.Buffers
 }
 
-// fill fills b with a pattern that is unique for the seed.
+// fill fills b with a pattern that depends on the seed.
 func fill(b []byte, seed uint64) {
 	const odd = 0x9e37_79b9_7f4a_7c15
 	word := seed*odd | 1

@@ -8,25 +8,26 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// bulkServer fetches what clients announce, and returns it.
+// bulkServer is the server of a bulk test. For each pair of descriptors from a client, it reads the
+// client's first buffer and writes the data to the second one.
 type bulkServer struct {
 	*testRun
-	free    []*transport.Buffer // for bulk
-	waiting []*job              // transfers without a buffer
-	idle    []*job
+	free    []*transport.Buffer // free buffers for bulk
+	waiting []*transfer         // transfers that wait for a free buffer
+	idle    []*transfer
 	bulks   int // number of buffers for bulk
 	scratch []byte
 	pairs   []message.Pair
 }
 
-// job is one transfer. It has copies of the two descriptors.
-type job struct{ send, recv []byte }
+// transfer is one transfer. It has copies of the client's two descriptors.
+type transfer struct{ send, recv []byte }
 
 func (s *bulkServer) prepare(ctx context.Context) error {
 	callbacks := &transport.Callbacks{
 		transport.MsgRecv:        s.locked(s.received),
 		transport.ActiveBulkRecv: s.locked(s.fetched),
-		transport.ActiveBulkSend: s.locked(s.brought),
+		transport.ActiveBulkSend: s.locked(s.returned),
 	}
 	s.bulks = s.test.Concurrency * len(s.test.Peers)
 	for range s.bulks {
@@ -64,16 +65,16 @@ func (s *bulkServer) received(e *transport.BufferEvent) {
 	}
 }
 
-// accept begins a transfer or queues it until a buffer is free. A buffer may be missing for a short time,
-// because a client may begin a transfer before the last event of its previous one. If too many transfers
-// are queued, it counts a failure.
+// accept starts a transfer, or queues it until a buffer is free. Transfers must wait for a short time
+// because a client may start a transfer before this server has the final event of the previous one. If
+// as many transfers wait as there are buffers, accept counts a failure and drops the transfer.
 func (s *bulkServer) accept(p message.Pair) {
 	if len(s.free) == 0 && len(s.waiting) >= s.bulks {
 		s.figures.Transfers.Total++
 		s.figures.Transfers.Failed++
 		return
 	}
-	j := &job{}
+	j := &transfer{}
 	if n := len(s.idle); n > 0 {
 		j, s.idle = s.idle[n-1], s.idle[:n-1]
 	}
@@ -82,7 +83,7 @@ func (s *bulkServer) accept(p message.Pair) {
 	s.serve()
 }
 
-// serve begins queued transfers as long as buffers are free.
+// serve starts queued transfers as long as buffers are free.
 func (s *bulkServer) serve() {
 	for len(s.waiting) > 0 && len(s.free) > 0 {
 		b, j := s.free[len(s.free)-1], s.waiting[0]
@@ -99,7 +100,8 @@ func (s *bulkServer) serve() {
 	}
 }
 
-// fetched is the callback of fetched bulk. It returns the bulk to the client.
+// fetched is the callback for the read of a client's buffer. It starts the write to the client's other
+// buffer.
 func (s *bulkServer) fetched(e *transport.BufferEvent) {
 	count(&s.figures.BulkReceived, e.Err)
 	b := e.Buffer
@@ -109,7 +111,7 @@ func (s *bulkServer) fetched(e *transport.BufferEvent) {
 		return
 	}
 	s.figures.BytesIn += uint64(e.Length)
-	j, _ := b.Data.(*job)
+	j, _ := b.Data.(*transfer)
 	b.Queue, b.Descriptor, b.Length = transport.ActiveBulkSend, j.recv, e.Length
 	b.Deadline = time.Now().Add(s.test.Timeout)
 	if err := s.loop.TM.Add(b); err != nil {
@@ -119,8 +121,8 @@ func (s *bulkServer) fetched(e *transport.BufferEvent) {
 	}
 }
 
-// brought is the callback of returned bulk.
-func (s *bulkServer) brought(e *transport.BufferEvent) {
+// returned is the callback for the write to a client's buffer.
+func (s *bulkServer) returned(e *transport.BufferEvent) {
 	count(&s.figures.BulkSent, e.Err)
 	if e.Err == nil {
 		s.figures.BytesOut += uint64(e.Buffer.Length)
@@ -129,10 +131,10 @@ func (s *bulkServer) brought(e *transport.BufferEvent) {
 	s.serve()
 }
 
-// release counts a completed transfer, and frees its buffer.
+// release counts a transfer that has ended with err, and frees its buffer b.
 func (s *bulkServer) release(b *transport.Buffer, err error) {
 	count(&s.figures.Transfers, err)
-	j, _ := b.Data.(*job)
+	j, _ := b.Data.(*transfer)
 	s.idle = append(s.idle, j)
 	b.Data, b.Descriptor = nil, nil
 	s.free = append(s.free, b)

@@ -13,8 +13,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// CommandTime is the default of ConsoleConfig.CommandTime: how long a console waits for the answers to a
-// command.
+// CommandTime is the default of ConsoleConfig.CommandTime.
 const CommandTime = 10 * time.Second
 
 // pollTime is the interval at which a console polls the progress of a test.
@@ -22,25 +21,27 @@ const pollTime = time.Second
 
 // Group describes the nodes of one role.
 type Group struct {
-	// Console is the address from which the console communicates with them.
+	// Console is the address of the console's transfer machine for these nodes.
 	Console string
-	// Commands and Data are the end points of the nodes, in the same order.
+	// Commands and Data are the addresses at which the nodes receive commands and test data, in the same
+	// order.
 	Commands, Data []string
-	// Concurrency, Buffers and Delivery are the fields of message.Test.
+	// Concurrency, Buffers and Delivery are values for the fields of message.Test with the same names.
 	Concurrency, Buffers int
 	Delivery             string
 }
 
-// ConsoleConfig defines what a console does.
+// ConsoleConfig defines the test that Run runs, and its nodes.
 type ConsoleConfig struct {
 	Domain           *transport.Domain
 	Servers, Clients Group
-	// Test has the parameters common to both groups. The role, the end points, and the fields in Group
-	// are filled in.
+	// Test has the parameters that are the same for both groups. Run sets its role, its addresses, and the
+	// fields that are in Group.
 	Test message.Test
-	// CommandTime is how long nodes may take to answer. 0 means CommandTime.
+	// CommandTime is how long the console waits for the nodes' answers to a command. 0 means the constant
+	// CommandTime.
 	CommandTime time.Duration
-	// Progress, if not nil, is called each second with the clients' figures so far.
+	// Progress is called about once a second with the sum of the clients' figures so far. It may be nil.
 	Progress func(elapsed time.Duration, clients *figures.Figures)
 }
 
@@ -52,10 +53,11 @@ type Result struct {
 	Servers figures.Figures `json:"servers"`
 }
 
-// Failures returns the number of failures.
+// Failures returns the number of failed and bad attempts of all nodes.
 func (r *Result) Failures() uint64 { return r.Clients.Failures() + r.Servers.Failures() }
 
-// tests returns the test for each node. It returns EINVAL or ENODATA if the configuration is invalid.
+// tests returns the test for each server and each client. It returns EINVAL or ENODATA if the
+// configuration is invalid.
 func (c *ConsoleConfig) tests() (servers, clients []message.Test, err error) {
 	if servers, err = c.testsOf("servers", message.Server, &c.Servers, &c.Clients); err != nil {
 		return nil, nil, err
@@ -86,15 +88,15 @@ func (c *ConsoleConfig) testsOf(name string, role message.Role, g, peers *Group)
 	return tests, nil
 }
 
-// Check validates the configuration. It returns EINVAL or ENODATA if it is invalid.
+// Check validates the configuration. It returns EINVAL or ENODATA if the configuration is invalid.
 func (c *ConsoleConfig) Check() error {
 	_, _, err := c.tests()
 	return err
 }
 
-// Run runs a test until all clients have finished, its time is over, or ctx is done. Then it stops the
-// test on all nodes. The result has everything counted so far. If a node has not carried out a command,
-// the error matches ENETUNREACH and the node's own errno.
+// Run runs a test until all clients have finished, the time of the test is over, or ctx is done. Then it
+// stops the test on all nodes. The result has the figures so far, even if there is an error. If a node
+// has not executed a command, the error matches ENETUNREACH and the errno of the node.
 func Run(ctx context.Context, c ConsoleConfig) (r Result, err error) {
 	servers, clients, err := c.tests()
 	if err != nil {
@@ -119,40 +121,41 @@ func Run(ctx context.Context, c ConsoleConfig) (r Result, err error) {
 	return r, err
 }
 
-// console is the state of a running test.
+// console is the console of a running test.
 type console struct {
 	config           *ConsoleConfig
 	mailboxes        []*mailbox
 	servers, clients []*remote
 
 	mu      sync.Mutex         // guards the rest
-	waiting map[uint64]*remote // remotes that have not answered, by sequence number of the command
-	last    uint64             // last sequence number
+	waiting map[uint64]*remote // nodes that have not answered yet, by sequence number of their command
+	last    uint64             // sequence number of the last command
 }
 
-// remote is a node as seen by its console.
+// remote is what the console knows about one node.
 type remote struct {
 	name    string
 	address string
 	mailbox *mailbox
 	test    message.Test
-	// inited is set if the node may have a test that must be stopped.
-	inited bool
-	// silent is set if the last command was not answered.
+	// mayHaveTest is set when INIT was sent, and cleared if the node refuses it. Such a node must be
+	// stopped at the end.
+	mayHaveTest bool
+	// silent is set while the last command is not answered.
 	silent bool
 	answer chan reply // receives at most one reply per command
 }
 
-// reply is an answer, or the error if there was no answer.
+// reply is the answer to a command, or the error if the command could not be sent.
 type reply struct {
 	sequence uint64
 	command  *message.Command
 	err      error
 }
 
-// remotes returns the nodes of a group, reached from the group's mailbox.
+// remotes opens the console's mailbox for a group, and returns the nodes of the group.
 func (k *console) remotes(ctx context.Context, g *Group, tests []message.Test) ([]*remote, error) {
-	m, err := openMailbox(ctx, k.config.Domain, g.Console, len(tests), k.heard, k.commandSent)
+	m, err := openMailbox(ctx, k.config.Domain, g.Console, len(tests), k.handleMessage, k.commandSent)
 	if err != nil {
 		return nil, err
 	}
@@ -175,33 +178,34 @@ func (k *console) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// heard passes an answer to the goroutine that waits for it.
-func (k *console) heard(b []byte, _ *transport.EndPoint) {
+// handleMessage passes an answer from a node to the goroutine that waits for it. It ignores other
+// messages.
+func (k *console) handleMessage(b []byte, _ *transport.EndPoint) {
 	c, err := message.ParseCommand(b)
 	if err != nil || !c.Type.IsAnswer() {
-		return // ignored: the command times out
+		return // the command will time out
 	}
-	k.settle(c.Sequence, reply{command: c})
+	k.deliverReply(c.Sequence, reply{command: c})
 }
 
-// commandSent is called when a command has been sent or has failed.
+// commandSent is called when a command was sent or has failed. An error ends the wait for its answer.
 func (k *console) commandSent(tag any, err error) {
 	if sequence, ok := tag.(uint64); ok && err != nil {
-		k.settle(sequence, reply{err: err})
+		k.deliverReply(sequence, reply{err: err})
 	}
 }
 
-func (k *console) settle(sequence uint64, r reply) {
+func (k *console) deliverReply(sequence uint64, r reply) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n := k.waiting[sequence]; n != nil {
 		delete(k.waiting, sequence)
 		r.sequence = sequence
-		n.answer <- r // has room: the reply to the last command was received or discarded
+		n.answer <- r // does not block: the reply to the last command was received or discarded
 	}
 }
 
-// send sends a command to a node.
+// send sends a command of type t to a node, and makes the node one that must answer.
 func (k *console) send(ctx context.Context, n *remote, t message.Type) error {
 	to, err := n.mailbox.loop.TM.EndPoint(n.address)
 	if err != nil {
@@ -211,7 +215,7 @@ func (k *console) send(ctx context.Context, n *remote, t message.Type) error {
 	n.silent = true
 	c := &message.Command{Type: t}
 	if t == message.Init {
-		c.Test, n.inited = &n.test, true
+		c.Test, n.mayHaveTest = &n.test, true
 	}
 	k.mu.Lock()
 	k.last++
@@ -219,14 +223,14 @@ func (k *console) send(ctx context.Context, n *remote, t message.Type) error {
 	k.waiting[c.Sequence] = n
 	k.mu.Unlock()
 	if err := n.mailbox.send(ctx, c, to, c.Sequence); err != nil {
-		k.forget(n)
+		k.stopWaiting(n)
 		return err
 	}
 	return nil
 }
 
-// forget stops waiting for a node.
-func (k *console) forget(n *remote) {
+// stopWaiting discards the answer of a node that has come or may still come.
+func (k *console) stopWaiting(n *remote) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for sequence, o := range k.waiting {
@@ -240,8 +244,8 @@ func (k *console) forget(n *remote) {
 	}
 }
 
-// step sends a command to all nodes and waits up to CommandTime for their answers. It returns ENETUNREACH
-// if not all nodes have carried it out.
+// step sends a command to the nodes and waits up to CommandTime for their answers, which it returns in
+// the order of nodes. It returns ENETUNREACH unless all nodes have executed the command.
 func (k *console) step(ctx context.Context, nodes []*remote, t message.Type) ([]*message.Command, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.config.CommandTime,
 		fmt.Errorf("no answer within %s: %w", k.config.CommandTime, syscall.ETIMEDOUT))
@@ -249,7 +253,7 @@ func (k *console) step(ctx context.Context, nodes []*remote, t message.Type) ([]
 	return k.stepWithin(ctx, nodes, t)
 }
 
-// stepWithin is step with ctx as the only time limit.
+// stepWithin does the same as step, but its only time limit is ctx.
 func (k *console) stepWithin(ctx context.Context, nodes []*remote, t message.Type) ([]*message.Command, error) {
 	told := make([]error, len(nodes))
 	for i, n := range nodes {
@@ -272,18 +276,18 @@ func (k *console) stepWithin(ctx context.Context, nodes []*remote, t message.Typ
 	return answers, nil
 }
 
-// unreachable is the error for nodes that have not carried out a command. It matches ENETUNREACH.
+// unreachable is the error for nodes that have not executed a command. It matches ENETUNREACH.
 type unreachable struct{ error }
 
 func (e unreachable) Unwrap() []error { return []error{e.error, syscall.ENETUNREACH} }
 
-// refusal is the error that a node has answered with.
+// refusal is the error for a node that has answered a command with an errno.
 type refusal struct {
 	command message.Type
 	errno   syscall.Errno
 }
 
-// refusals explains the errnos of an INIT.
+// refusals explains the errnos of answers to INIT.
 var refusals = map[syscall.Errno]string{
 	syscall.EALREADY:     "it has another test",
 	syscall.ENOENT:       "it takes no commands from here",
@@ -301,7 +305,8 @@ func (r refusal) Error() string {
 
 func (r refusal) Unwrap() error { return r.errno }
 
-// await waits for the answer of one node.
+// await waits until a node has answered its command of type t, or ctx is done. It returns an error if
+// the node has refused the command or the answer has the wrong type.
 func (k *console) await(ctx context.Context, n *remote, t message.Type) (*message.Command, error) {
 	select {
 	case r := <-n.answer:
@@ -313,13 +318,13 @@ func (k *console) await(ctx context.Context, n *remote, t message.Type) (*messag
 			return nil, fmt.Errorf("its answer is %s: %w", r.command.Type, syscall.EPROTO)
 		case r.command.Errno != 0:
 			if t == message.Init {
-				n.inited = false // if it has a test, it is another console's
+				n.mayHaveTest = false // if it has a test, then for another console
 			}
 			return nil, refusal{t, r.command.Errno}
 		}
 		return r.command, nil
 	case <-ctx.Done():
-		k.forget(n)
+		k.stopWaiting(n)
 		return nil, context.Cause(ctx)
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// LocalMax is the maximum number of nodes per role in a Local.
+// LocalMax is the maximum number of servers and of clients in a Local.
 const LocalMax = 64
 
-// The first numbers of the transfer machines of a Local (transport 10.3). The nodes count up from them.
+// The numbers of the transfer machines of a Local (transport 10.3). A console has one for clients and
+// one for servers. Nodes use consecutive numbers from the given ones, for commands and for data.
 const (
 	consoleForClients = 298
 	consoleForServers = 299
@@ -24,11 +25,13 @@ const (
 	serverData        = 1300
 )
 
-// Local is a set of nodes in this process, for a test with a console in the same process.
+// Local is a set of servers and clients in this process, for a test whose console is in this process
+// too.
 type Local struct{ nodes []*Node }
 
-// StartLocal starts servers and clients on their hosts, which may be the same host. It sets their end
-// points in c, and those of a console on the clients' host.
+// StartLocal starts servers and clients on their hosts, which may be the same host. It sets the
+// addresses of the nodes in c, and the domain and addresses of a console on the clients' host. The
+// caller must close the Local.
 func StartLocal(ctx context.Context, servers, clients int, serverHost, clientHost *tmhost.Host, c *ConsoleConfig, log *slog.Logger) (*Local, error) {
 	l := &Local{}
 	address := func(nid lnet.NID, id int) string {

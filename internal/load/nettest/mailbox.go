@@ -16,21 +16,24 @@ const (
 	Portal = 42
 	// sendTime is the time limit for sending a command.
 	sendTime = 5 * time.Second
-	// mailboxBuffers is how many commands can be received at once, and how many can be sent.
+	// mailboxBuffers is the number of receive buffers of a mailbox, and of send buffers of a node's
+	// mailbox.
 	mailboxBuffers = 8
 )
 
-// mailbox sends and receives commands at an address. Its methods are safe for concurrent use.
+// mailbox is a transfer machine that sends and receives commands. Its methods are safe for concurrent
+// use.
 type mailbox struct {
 	domain    *transport.Domain
 	loop      *tmhost.Loop
 	callbacks transport.Callbacks
 	buffers   []*transport.Buffer
 	free      chan *transport.Buffer
-	// onReceived is called by the worker of the transfer machine with each message. from is released when it
-	// returns.
+	// onReceived is called by the worker of the transfer machine with each message. from is valid only
+	// until it returns.
 	onReceived func(b []byte, from *transport.EndPoint)
-	// onSent is called with the tag of a message that was sent, or with the error if it failed.
+	// onSent is called for each message that was sent or has failed, with the tag given to send and the
+	// error. It may be nil.
 	onSent func(tag any, err error)
 }
 
@@ -90,12 +93,13 @@ func (m *mailbox) received(e *transport.BufferEvent) {
 		m.onReceived(b[:e.CopyTo(b)], e.EndPoint)
 	}
 	if e.Final && m.loop.TM.State() == transport.StateStarted {
-		_ = m.loop.TM.Add(e.Buffer) // fails only while it is being stopped
+		_ = m.loop.TM.Add(e.Buffer) // fails only while the machine is being stopped
 	}
 }
 
-// send sends a command. It waits for a free buffer until ctx is done: an answer may arrive before the
-// event that its command has been sent.
+// send starts to send a command to an end point. onSent is called with tag when it was sent. send blocks
+// until a buffer is free or ctx is done. No buffer may be free although all answers have arrived,
+// because the event for a sent command may come after the answer.
 func (m *mailbox) send(ctx context.Context, c *message.Command, to *transport.EndPoint, tag any) error {
 	text, err := c.Append(nil)
 	if err != nil {

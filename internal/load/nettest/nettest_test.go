@@ -202,7 +202,7 @@ func TestServerIsGone(t *testing.T) {
 		}
 		_ = servers
 		h := host(t)
-		lost, err := newTrial(t.Context(), h.Domain, clients[0])
+		lost, err := newTestRun(t.Context(), h.Domain, clients[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,31 +282,31 @@ func TestVerify(t *testing.T) {
 		})
 		return b
 	}
-	c := &bulkClient{workShare: workShare{testRun: &testRun{test: message.Test{Size: 1000, Verify: true}}}}
+	c := &bulkClient{clientWork: clientWork{testRun: &testRun{test: message.Test{Size: 1000, Verify: true}}}}
 	s := &bulkSlot{send: buffer(), recv: buffer(), length: 1000}
 	fill(s.send.Bytes(), 7)
 	copy(s.recv.Bytes(), s.send.Bytes())
-	if c.broken(s) {
+	if c.contentWrong(s) {
 		t.Error("it is what was sent")
 	}
 	s.length--
-	if !c.broken(s) {
+	if !c.contentWrong(s) {
 		t.Error("it is shorter")
 	}
 	s.length++
 	for _, k := range []int{0, 500, 999} {
 		s.recv.Bytes()[k] ^= 1
-		if !c.broken(s) {
+		if !c.contentWrong(s) {
 			t.Errorf("byte %d is another", k)
 		}
 		s.recv.Bytes()[k] ^= 1
 	}
 	fill(s.send.Bytes(), 8)
-	if !c.broken(s) {
+	if !c.contentWrong(s) {
 		t.Error("it is what was sent before")
 	}
 	c.test.Verify = false
-	if c.broken(s) {
+	if c.contentWrong(s) {
 		t.Error("nobody looks")
 	}
 }

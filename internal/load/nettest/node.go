@@ -16,46 +16,49 @@ import (
 // NodeConfig configures a node.
 type NodeConfig struct {
 	Domain *transport.Domain
-	// Address is the address at which it receives commands.
+	// Address is the address at which the node receives commands.
 	Address string
-	// Consoles lists the addresses from which it accepts commands. If empty, it accepts them from any
-	// address.
+	// Consoles lists the addresses from which the node accepts commands. If it is empty, the node accepts
+	// commands from any address.
 	Consoles []string
-	// Idle is how long a test continues after the last command of its console. 0 means IdleTime.
+	// Idle is the time after which a test is stopped if its console sends no more commands. 0 means
+	// IdleTime.
 	Idle time.Duration
-	// Once makes the node end with the first test that one of its consoles requests.
+	// Once makes Done receive the result of the first test that a console requests. The caller then closes
+	// the node.
 	Once bool
-	// Logger receives what the node does and refuses. If it is nil, log messages are discarded.
+	// Logger receives the node's log messages. If it is nil, they are discarded.
 	Logger *slog.Logger
 }
 
 // IdleTime is the default of NodeConfig.Idle.
 const IdleTime = 30 * time.Second
 
-// prepareTime limits the preparation of a test.
+// prepareTime is the time limit for the preparation of a test.
 const prepareTime = 8 * time.Second
 
-// Node takes part in tests that consoles control. Create it with StartNode.
+// Node is a server or a client in tests that consoles control. It has at most one test at a time. Create
+// it with StartNode.
 type Node struct {
 	config     NodeConfig
 	consoles   map[transport.Address]bool
 	mailbox    *mailbox
 	log        *slog.Logger
-	onceResult chan error // with Once: receives the result of its test
+	onceResult chan error // with Once: receives the result of the test
 
-	mu     sync.Mutex // held while a command is executed
-	trial  *testRun
-	by     transport.Address // the console of the test run
-	expiry *time.Timer       // ends the trial if the console stops sending commands
+	mu      sync.Mutex // held while a command is executed
+	run     *testRun
+	console transport.Address // address of the console that requested the test
+	expiry  *time.Timer       // stops the test if the console sends no more commands
 }
 
 // command is a queued command.
 type command struct {
 	*message.Command
-	from *transport.EndPoint // a reference is held
+	from *transport.EndPoint // holds a reference
 }
 
-// StartNode starts a node. It runs until Close.
+// StartNode starts a node. The caller must close it.
 func StartNode(ctx context.Context, c NodeConfig) (*Node, error) {
 	n := &Node{config: c, consoles: map[transport.Address]bool{}, log: c.Logger, onceResult: make(chan error, 1)}
 	if n.log == nil {
@@ -72,7 +75,7 @@ func StartNode(ctx context.Context, c NodeConfig) (*Node, error) {
 		n.consoles[a] = true
 	}
 	var err error
-	n.mailbox, err = openMailbox(ctx, c.Domain, c.Address, mailboxBuffers, n.heard, nil)
+	n.mailbox, err = openMailbox(ctx, c.Domain, c.Address, mailboxBuffers, n.handleMessage, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +85,12 @@ func StartNode(ctx context.Context, c NodeConfig) (*Node, error) {
 // Address returns the address at which the node receives commands.
 func (n *Node) Address() transport.Address { return n.mailbox.loop.Address() }
 
-// Done returns a channel that, with Once, receives the error with which the node's test has ended. It is
-// nil if the test was stopped by its console.
+// Done returns a channel that receives, with NodeConfig.Once, the error with which the node's test has
+// ended: nil if the console has stopped the test. Without Once it receives an error if a console falls
+// silent.
 func (n *Node) Done() <-chan error { return n.onceResult }
 
-// Close ends the node and its test.
+// Close stops the node's test, if any, and closes the node.
 func (n *Node) Close(ctx context.Context) error {
 	err := n.mailbox.close(ctx)
 	n.mu.Lock()
@@ -94,24 +98,25 @@ func (n *Node) Close(ctx context.Context) error {
 	return errors.Join(err, n.stop(ctx))
 }
 
-// heard decodes a message and queues the command in the loop.
-func (n *Node) heard(b []byte, from *transport.EndPoint) {
+// handleMessage decodes a message and posts the execution of the command to the loop. It ignores answers
+// and messages that are not commands.
+func (n *Node) handleMessage(b []byte, from *transport.EndPoint) {
 	c, err := message.ParseCommand(b)
 	if err != nil {
 		n.log.Warn("ignoring a message that is not a command", "from", from.String(), "err", err)
 		return
 	}
 	if c.Type%2 == 0 {
-		return // ignored: answering an answer would never end
+		return // an answer to an answer would cause another answer, without end
 	}
 	cmd := command{c, from.Get()}
-	if !n.mailbox.loop.Post(func() { n.obey(cmd) }) {
+	if !n.mailbox.loop.Post(func() { n.execute(cmd) }) {
 		cmd.from.Put()
 	}
 }
 
-// obey executes a command and sends the answer.
-func (n *Node) obey(c command) {
+// execute executes a command and sends the answer to its sender.
+func (n *Node) execute(c command) {
 	defer c.from.Put()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,7 +133,7 @@ func (n *Node) obey(c command) {
 	if err := n.mailbox.send(ctx, answer, c.from, nil); err != nil {
 		n.log.Warn("cannot send the answer to a command", "to", c.from.String(), "err", err)
 	}
-	if n.config.Once && n.fromConsole(c) && (c.Type == message.Stop && err == nil || c.Type == message.Init && err != nil && n.trial == nil) {
+	if n.config.Once && n.fromConsole(c) && (c.Type == message.Stop && err == nil || c.Type == message.Init && err != nil && n.run == nil) {
 		select {
 		case n.onceResult <- err:
 		default:
@@ -141,7 +146,7 @@ func (n *Node) fromConsole(c command) bool {
 	return len(n.consoles) == 0 || n.consoles[c.from.Address()]
 }
 
-// errnoOf returns the errno for an answer.
+// errnoOf returns the errno in err, or EIO if err has none.
 func errnoOf(err error) syscall.Errno {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) || errno == 0 {
@@ -150,8 +155,8 @@ func errnoOf(err error) syscall.Errno {
 	return errno
 }
 
-// do executes a command. It returns ENOENT if the sender is not a console of the node, or if the node has
-// no test of that console.
+// do executes a command and sets the figures in the answer. It returns ENOENT if the sender is not a
+// console of the node, or if the node has no test of that console.
 func (n *Node) do(c command, answer *message.Command) error {
 	from := c.from.Address()
 	if !n.fromConsole(c) {
@@ -160,7 +165,7 @@ func (n *Node) do(c command, answer *message.Command) error {
 	if c.Type == message.Init {
 		return n.init(c.Test, from)
 	}
-	if n.trial == nil || from != n.by {
+	if n.run == nil || from != n.console {
 		return fmt.Errorf("%s has not started a test on this node: %w", from, syscall.ENOENT)
 	}
 	n.expiry.Reset(n.config.Idle)
@@ -168,7 +173,7 @@ func (n *Node) do(c command, answer *message.Command) error {
 	case message.Start:
 		return n.start()
 	case message.Status:
-		f := n.trial.report()
+		f := n.run.report()
 		answer.Figures = &f
 		return nil
 	case message.Stop:
@@ -179,52 +184,53 @@ func (n *Node) do(c command, answer *message.Command) error {
 	return fmt.Errorf("no such command: %w", syscall.ENOENT)
 }
 
-// init prepares a test, which is idle until START. It returns EALREADY if the node has a test.
+// init prepares a test, which starts with the command START. It returns EALREADY if the node has a test.
 func (n *Node) init(test *message.Test, from transport.Address) error {
-	if n.trial != nil {
-		return fmt.Errorf("a test of %s goes on: %w", n.by, syscall.EALREADY)
+	if n.run != nil {
+		return fmt.Errorf("a test of %s goes on: %w", n.console, syscall.EALREADY)
 	}
 	if err := test.Check(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), prepareTime)
 	defer cancel()
-	t, err := newTrial(ctx, n.config.Domain, *test)
+	t, err := newTestRun(ctx, n.config.Domain, *test)
 	if err != nil {
 		return err
 	}
-	n.trial, n.by = t, from
+	n.run, n.console = t, from
 	n.expiry = time.AfterFunc(n.config.Idle, func() { n.expire(t) })
 	return nil
 }
 
 func (n *Node) start() error {
-	if n.trial.started() {
+	if n.run.started() {
 		return fmt.Errorf("the test has started: %w", syscall.EALREADY)
 	}
-	n.trial.start()
+	n.run.start()
 	return nil
 }
 
-// stop ends the test, if the node has one.
+// stop stops the node's test, if any. n.mu is held.
 func (n *Node) stop(ctx context.Context) error {
-	if n.trial == nil {
+	if n.run == nil {
 		return nil
 	}
 	n.expiry.Stop()
-	err := n.trial.stop(ctx)
-	n.trial = nil
+	err := n.run.stop(ctx)
+	n.run = nil
 	return err
 }
 
-// expire ends a test whose console has sent nothing for too long.
+// expire stops test t because its console has sent no command for NodeConfig.Idle. It does nothing if
+// the node no longer has this test.
 func (n *Node) expire(t *testRun) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.trial != t {
+	if n.run != t {
 		return
 	}
-	n.log.Warn("ending a test, because its console sends no commands", "console", n.by.String(), "after", n.config.Idle.String())
+	n.log.Warn("ending a test, because its console sends no commands", "console", n.console.String(), "after", n.config.Idle.String())
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	if err := n.stop(ctx); err != nil {

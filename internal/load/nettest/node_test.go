@@ -277,9 +277,9 @@ func TestNonsense(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k := range whole {
-			n.heard(whole[:k], from)
+			n.handleMessage(whole[:k], from)
 		}
-		n.heard([]byte(strings.Repeat("x", message.CommandSize)), from)
+		n.handleMessage([]byte(strings.Repeat("x", message.CommandSize)), from)
 		for _, answer := range []message.Type{0, message.InitDone, message.StatusData, 100} {
 			console.send(n, message.Command{Type: answer}) // not answered
 		}

@@ -8,28 +8,29 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// pingClient sends messages, and checks the answers.
+// pingClient is the client of a ping test. It sends messages to servers and checks that they come back
+// unchanged.
 type pingClient struct {
-	workShare
+	clientWork
 	slots []pingSlot
 	head  [message.PingHead]byte
 }
 
-// pingSlot is one of the concurrent messages.
+// pingSlot sends one message after the other; a client has as many slots as concurrent messages.
 type pingSlot struct {
 	server   int
 	buffer   *transport.Buffer
 	sequence uint64
 	sent     time.Time
-	failures int // in a row
-	// sending is set while the buffer is queued, waiting while the answer is outstanding, again if the
-	// next tick must send the message again, and done if nothing is left to do.
+	failures int // number of consecutive failures
+	// sending is set while the buffer is queued, and waiting while the answer is outstanding. again is set
+	// if the next tick must send the message again, and done if the slot will send no more messages.
 	sending, waiting, again, done bool
 }
 
 func (p *pingClient) prepare(ctx context.Context) error {
 	n := len(p.test.Peers)
-	if err := p.find(); err != nil {
+	if err := p.resolveServers(); err != nil {
 		return err
 	}
 	callbacks := &transport.Callbacks{transport.MsgRecv: p.locked(p.received), transport.MsgSend: p.locked(p.sent)}
@@ -51,10 +52,10 @@ func (p *pingClient) begin() {
 	}
 }
 
-// next begins the next message of a slot, if any is left.
+// next sends the next message of slot k. If none is left, it sets done.
 func (p *pingClient) next(k int) {
 	s := &p.slots[k]
-	if !p.beginOne(s.server) {
+	if !p.takeNext(s.server) {
 		s.done = true
 		return
 	}
@@ -62,7 +63,7 @@ func (p *pingClient) next(k int) {
 	p.send(k)
 }
 
-// send sends the message of a slot.
+// send sends the message of slot k.
 func (p *pingClient) send(k int) {
 	s := &p.slots[k]
 	s.sequence++
@@ -79,7 +80,8 @@ func (p *pingClient) send(k int) {
 	}
 }
 
-// failed makes the next tick send a message again, unless it has failed too often.
+// failed makes the next tick send the message of slot k again, unless it has failed too often or the
+// time of the test is over.
 func (p *pingClient) failed(k int) {
 	s := &p.slots[k]
 	s.waiting = false
@@ -106,8 +108,8 @@ func (p *pingClient) sent(e *transport.BufferEvent) {
 	}
 }
 
-// slotFree continues with a slot whose buffer is free again, and whose answer has arrived or is not
-// expected any more.
+// slotFree sends the next message of slot k. It is called when the slot's buffer is free and its answer
+// has arrived or has timed out.
 func (p *pingClient) slotFree(k int) {
 	if s := &p.slots[k]; !s.again && !s.done {
 		p.next(k)
@@ -136,7 +138,8 @@ func (p *pingClient) received(e *transport.BufferEvent) {
 	}
 }
 
-// matchAnswer returns the slot of a returned message. It returns false if no slot waits for that message.
+// matchAnswer returns the slot that sent the message which has come back. It returns false if no slot
+// waits for this message.
 func (p *pingClient) matchAnswer(e *transport.BufferEvent) (slot int, ok bool) {
 	h, ok := message.ParsePing(p.head[:e.CopyTo(p.head[:])])
 	if !ok || e.Length != p.test.Size || h.Slot >= uint64(len(p.slots)) {
@@ -146,7 +149,7 @@ func (p *pingClient) matchAnswer(e *transport.BufferEvent) (slot int, ok bool) {
 	if !s.waiting || h.Sequence != s.sequence {
 		return 0, false
 	}
-	// A server may answer from another of its NIDs.
+	// The NIDs may differ, because a server may answer from another one of its NIDs.
 	from, to := e.EndPoint.Address(), p.servers[s.server].Address()
 	from.NID = to.NID
 	return int(h.Slot), from == to
@@ -177,18 +180,18 @@ func (p *pingClient) finished() bool {
 	return true
 }
 
-// pingServer sends messages back to their senders. With one message per buffer, it sends the buffer that
-// received the message.
+// pingServer is the server of a ping test. It sends messages back to their senders. If a receive buffer
+// holds one message, it sends that buffer; otherwise it copies the message to another buffer.
 type pingServer struct {
 	*testRun
-	free []*transport.Buffer // for answers, with several messages per buffer
+	free []*transport.Buffer // free buffers for answers, if a receive buffer holds several messages
 	head [message.PingHead]byte
 }
 
 func (p *pingServer) prepare(ctx context.Context) error {
 	callbacks := &transport.Callbacks{transport.MsgRecv: p.locked(p.received), transport.MsgSend: p.locked(p.sent)}
-	// Each client has Concurrency messages under way. For each, the previous answer may not be complete
-	// when the next message arrives.
+	// Each client has up to Concurrency messages in flight. For each of them there may also be an earlier
+	// answer whose final event has not come yet.
 	n := 2 * p.test.Concurrency * len(p.test.Peers)
 	if p.perBuffer(p.test.Size) > 1 {
 		for range n {
@@ -236,7 +239,8 @@ func (p *pingServer) received(e *transport.BufferEvent) {
 	}
 }
 
-// answerIn returns the buffer with the answer, or nil if there is no answer.
+// answerIn returns a buffer that contains the answer. It returns nil if the message is not a ping or no
+// buffer is free.
 func (p *pingServer) answerIn(e *transport.BufferEvent) *transport.Buffer {
 	if _, ok := message.ParsePing(p.head[:e.CopyTo(p.head[:])]); !ok {
 		p.figures.Received.Bad++
@@ -264,7 +268,7 @@ func (p *pingServer) sent(e *transport.BufferEvent) {
 	p.release(e.Buffer)
 }
 
-// release frees the buffer of an answer, or makes it a receive buffer again.
+// release frees the buffer of an answer, or queues it again if it is a receive buffer.
 func (p *pingServer) release(b *transport.Buffer) {
 	b.EndPoint = nil
 	if b.MinReceiveSize > 0 {

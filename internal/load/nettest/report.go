@@ -9,13 +9,14 @@ import (
 	"github.com/lnetd/lnetd/internal/load/nettest/figures"
 )
 
-// quantiles are the percentiles of round trips in reports.
+// quantiles are the quantiles of round-trip times in reports.
 var quantiles = []struct {
 	name string
 	of   float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}}
 
-// ProgressLine returns the progress of a test in one line, without a newline (transport 10.3).
+// ProgressLine returns one line of text, without a newline, about the progress of a test (transport
+// 10.3).
 func ProgressLine(elapsed time.Duration, f *figures.Figures) string {
 	seconds := max(elapsed.Seconds(), 1e-9)
 	per := func(n uint64) string { return size(float64(n)/seconds) + "/s" }
@@ -106,13 +107,13 @@ func sums(f *figures.Figures) []series {
 	}
 }
 
-// Document is a result as JSON for programs. It includes averages and percentiles.
+// Document is the JSON form of a result, for programs. It includes averages and percentiles.
 type Document struct {
 	Start   time.Time     `json:"time_start"`
 	Finish  time.Time     `json:"time_finish"`
 	Clients GroupDocument `json:"clients"`
 	Servers GroupDocument `json:"servers"`
-	// Error is why the test did not complete. It is absent if it did.
+	// Error is the reason why the test did not complete. It is empty if the test did.
 	Error string `json:"error,omitempty"`
 }
 
@@ -125,7 +126,8 @@ type GroupDocument struct {
 	SentRate     SeriesDocument `json:"mps_sent"`
 	ReceivedRate SeriesDocument `json:"mps_received"`
 	RTT          SeriesDocument `json:"rtt_ns"`
-	// Percentiles of RTT in nanoseconds. They are at most an eighth too long.
+	// Percentiles are the percentiles of round-trip times in nanoseconds. They are at most an eighth too
+	// long.
 	Percentiles map[string]int64 `json:"rtt_percentiles_ns"`
 }
 
@@ -138,7 +140,7 @@ type SeriesDocument struct {
 	Deviation float64 `json:"stddev"`
 }
 
-// Document returns the result as JSON. err is why the test did not complete, or nil.
+// Document returns the JSON form of the result. err is the reason why the test did not complete, or nil.
 func (r *Result) Document(err error) Document {
 	d := Document{Start: r.Start, Finish: r.Finish, Clients: document(&r.Clients), Servers: document(&r.Servers)}
 	if err != nil {

@@ -10,14 +10,16 @@ import (
 	"github.com/lnetd/lnetd/internal/load/nettest/message"
 )
 
-// graceTime is how long clients may take at the end of a test, in addition to their time and the timeouts
-// of what is under way.
+// graceTime is how long the console waits for clients at the end of a test, in addition to the test's
+// time and the timeouts of messages and transfers in progress.
 const graceTime = 5 * time.Second
 
-// finalStopTime is how long the console waits when it stops nodes that did not answer before.
+// finalStopTime is how long the console waits for the answer to STOP of nodes that did not answer the
+// last command.
 const finalStopTime = time.Second
 
-// run runs a test on the nodes (transport 10.3), and stops it in any case.
+// run runs a test on the nodes (transport 10.3) and sets its result. It stops the test on all nodes,
+// also after an error.
 func (k *console) run(ctx context.Context, r *Result) error {
 	err := k.begin(ctx, r)
 	if err == nil {
@@ -49,12 +51,12 @@ func (k *console) begin(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// watch polls the clients each second until they have finished, ctx is done, or they should have
-// finished.
+// watch polls the figures of the clients until all have finished, ctx is done, or the time of the test,
+// the timeouts and graceTime have passed.
 func (k *console) watch(ctx context.Context, r *Result) error {
 	t := &k.config.Test
 	limit := t.Time + failuresMax*t.Timeout + graceTime
-	pause := pollTime / 8 // short tests do not wait for a whole second
+	pause := pollTime / 8 // short at first, so that a short test does not wait for a whole second
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
@@ -81,7 +83,7 @@ func (k *console) watch(ctx context.Context, r *Result) error {
 	}
 }
 
-// figures requests the figures of nodes and sums them up.
+// figures requests the figures of nodes and sets sum to their total.
 func (k *console) figures(ctx context.Context, nodes []*remote, sum *figures.Figures) error {
 	answers, err := k.step(ctx, nodes, message.Status)
 	if err != nil {
@@ -98,21 +100,22 @@ func (k *console) figures(ctx context.Context, nodes []*remote, sum *figures.Fig
 	return nil
 }
 
-// stop stops the nodes that may have a test. It waits only finalStopTime for those that were silent before.
+// stop stops the test on the nodes that may have one. For nodes that did not answer the last command, it
+// waits only finalStopTime.
 func (k *console) stop(ctx context.Context, nodes []*remote) error {
 	var have, silent []*remote
 	for _, n := range nodes {
 		switch {
-		case n.inited && n.silent:
+		case n.mayHaveTest && n.silent:
 			silent = append(silent, n)
-		case n.inited:
+		case n.mayHaveTest:
 			have = append(have, n)
 		}
 	}
 	if silent != nil {
 		ctx, cancel := context.WithTimeout(ctx, min(finalStopTime, k.config.CommandTime))
 		defer cancel()
-		_, _ = k.stepWithin(ctx, silent, message.Stop) // their silence was already reported
+		_, _ = k.stepWithin(ctx, silent, message.Stop) // the missing answer to the last command was already reported
 	}
 	if have == nil {
 		return nil

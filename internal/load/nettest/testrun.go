@@ -16,34 +16,36 @@ import (
 )
 
 const (
-	// tickTime is the interval at which time limits are checked and failed transfers begin again.
+	// tickTime is the interval at which time limits are checked and failed transfers are started again.
 	tickTime = 50 * time.Millisecond
-	// failuresMax is how often in a row a message or transfer may fail before it is given up.
+	// failuresMax is the number of consecutive failures after which a slot sends no more messages or
+	// transfers.
 	failuresMax = 5
-	// spareBuffers is the number of receive buffers in addition to those for messages under way. They replace
-	// full ones that wait to be processed.
+	// spareBuffers is the number of receive buffers in addition to those for messages in flight. They
+	// receive messages while full buffers wait to be processed.
 	spareBuffers = 2
-	// memoryMax limits the buffers of a test on a node, in bytes.
+	// memoryMax is the maximum memory in bytes for the buffers of a test on a node.
 	memoryMax = 1 << 30
-	// pageSize is the unit of a buffer's memory.
+	// pageSize is the unit in which memory of buffers is allocated.
 	pageSize = 4096
-	// stopTime limits the end of a test on a node.
+	// stopTime is the time limit for stopping a test on a node.
 	stopTime = 10 * time.Second
 )
 
-// role is what a node does in a test. All methods but prepare are called under the lock of the trial.
+// role is what a node does in a test: ping or bulk, as client or server. All methods except prepare are
+// called with testRun.mu held.
 type role interface {
-	// prepare creates the buffers, and queues the receive buffers.
+	// prepare creates the buffers and queues the receive buffers.
 	prepare(ctx context.Context) error
 	// begin starts the transfers.
 	begin()
 	// tick is called every tickTime after begin.
 	tick(now time.Time)
-	// flush is called after one or more callbacks, to do the work that they have left.
+	// flush is called after callbacks, to do work that was collected for several of them.
 	flush()
-	// finished reports whether nothing is left to do.
+	// finished reports whether the node has ended its part of the test.
 	finished() bool
-	// end releases end points. No callbacks follow.
+	// end releases end points. No other method is called afterwards.
 	end()
 }
 
@@ -55,8 +57,8 @@ type testRun struct {
 	role   role
 
 	roundTrips latency.Recorder
-	ticks      chan struct{} // closed to end the ticker
-	ended      chan struct{} // closed when the ticker has ended
+	ticks      chan struct{} // closed to end the goroutine of tick
+	ended      chan struct{} // closed when the goroutine of tick has ended
 
 	mu      sync.Mutex // guards the rest, and the role's state
 	buffers []*transport.Buffer
@@ -67,15 +69,15 @@ type testRun struct {
 	stopped bool
 }
 
-// sample has the counters at the last computation of rates.
+// sample has the time and the counters of the last computation of rates.
 type sample struct {
 	at             time.Time
 	sent, received uint64
 }
 
-// newTrial starts the data transfer machine of a valid test, and prepares its role. It returns
-// ECONNREFUSED if the machine cannot start.
-func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*testRun, error) {
+// newTestRun starts the transfer machine for the data of a test, and prepares the role. The test must
+// have passed Check. It returns ECONNREFUSED if the machine cannot start.
+func newTestRun(ctx context.Context, d *transport.Domain, test message.Test) (*testRun, error) {
 	delivery, err := tmhost.ParseDelivery(test.Delivery)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", syscall.EINVAL, err)
@@ -83,11 +85,11 @@ func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*tes
 	t := &testRun{test: test, domain: d, ticks: make(chan struct{}), ended: make(chan struct{})}
 	switch {
 	case test.Kind == message.Ping && test.Role == message.Client:
-		t.role = &pingClient{workShare: workShare{testRun: t}}
+		t.role = &pingClient{clientWork: clientWork{testRun: t}}
 	case test.Kind == message.Ping:
 		t.role = &pingServer{testRun: t}
 	case test.Role == message.Client:
-		t.role = &bulkClient{workShare: workShare{testRun: t}}
+		t.role = &bulkClient{clientWork: clientWork{testRun: t}}
 	default:
 		t.role = &bulkServer{testRun: t}
 	}
@@ -107,27 +109,29 @@ func newTrial(ctx context.Context, d *transport.Domain, test message.Test) (*tes
 	return t, nil
 }
 
-// checkSizes checks the limits of the domain.
+// checkSizes returns EINVAL if buffers are larger than the domain allows, or ENOMEM if the test needs
+// more than memoryMax.
 func (t *testRun) checkSizes() error {
 	most := t.domain.Limits().BufferSize
 	if t.test.Size > most || t.test.Kind == message.Bulk && t.test.BufferSize > most {
 		return fmt.Errorf("size %d or %d is more than %d: %w", t.test.Size, t.test.BufferSize, most, syscall.EINVAL)
 	}
-	// Each role has at least two buffers for each of these, except a bulk server, which has one.
+	// Each role has at least two buffers per concurrent message or transfer, except a bulk server, which
+	// has one.
 	if n := t.test.Concurrency * len(t.test.Peers); n > memoryMax/2/bufferMemory(t.test.Size) {
 		return errTooMuch
 	}
 	return nil
 }
 
-// bufferMemory returns the memory of a buffer: whole pages.
+// bufferMemory returns the memory in bytes of a buffer of the given size: whole pages.
 func bufferMemory(size int) int { return (size + pageSize - 1) &^ (pageSize - 1) }
 
-// errTooMuch is the error for a test that needs too much memory.
+// errTooMuch is the error for a test that needs more than memoryMax.
 var errTooMuch = fmt.Errorf("buffers of more than %d bytes: %w", memoryMax, syscall.ENOMEM)
 
-// newBuffer creates a buffer that the end of the test run frees. It returns ENOMEM if the test run would exceed
-// memoryMax.
+// newBuffer creates a buffer, which stop frees. It returns ENOMEM if the buffers of the test would
+// exceed memoryMax.
 func (t *testRun) newBuffer(ctx context.Context, size int, callbacks *transport.Callbacks) (*transport.Buffer, error) {
 	if t.memory+bufferMemory(size) > memoryMax {
 		return nil, errTooMuch
@@ -142,13 +146,14 @@ func (t *testRun) newBuffer(ctx context.Context, size int, callbacks *transport.
 	return b, nil
 }
 
-// perBuffer returns how many messages of up to size bytes a receive buffer holds: the number in the test,
-// or less if they do not fit.
+// perBuffer returns the number of messages of up to size bytes that a receive buffer holds: the number
+// in the test, or fewer if the maximum buffer size has no room for them.
 func (t *testRun) perBuffer(size int) int {
 	return max(min(t.test.Messages, t.domain.Limits().BufferSize/size, transport.MostMessages), 1)
 }
 
-// receiveMessages creates and queues receive buffers for n concurrent messages of up to size bytes.
+// receiveMessages creates and queues enough receive buffers for n concurrent messages of up to size
+// bytes.
 func (t *testRun) receiveMessages(ctx context.Context, n, size int, callbacks *transport.Callbacks) error {
 	messages := t.perBuffer(size)
 	for range (n+messages-1)/messages + spareBuffers {
@@ -165,7 +170,7 @@ func (t *testRun) receiveMessages(ctx context.Context, n, size int, callbacks *t
 	return nil
 }
 
-// receiveAgain queues a receive buffer again.
+// receiveAgain queues a receive buffer again. It does nothing if the test was stopped.
 func (t *testRun) receiveAgain(b *transport.Buffer) {
 	if t.stopped {
 		return
@@ -177,7 +182,8 @@ func (t *testRun) receiveAgain(b *transport.Buffer) {
 	}
 }
 
-// locked returns a callback that calls f under the lock, and does nothing after the end of the test run.
+// locked returns a callback that calls f with t.mu held. The callback does nothing after the test was
+// stopped.
 func (t *testRun) locked(f func(e *transport.BufferEvent)) func(e *transport.BufferEvent) {
 	return func(e *transport.BufferEvent) {
 		t.mu.Lock()
@@ -192,7 +198,7 @@ func (t *testRun) locked(f func(e *transport.BufferEvent)) func(e *transport.Buf
 	}
 }
 
-// afterRound is called by the loop.
+// afterRound is called by the loop after each round of callbacks.
 func (t *testRun) afterRound() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,7 +207,7 @@ func (t *testRun) afterRound() {
 	}
 }
 
-// count counts an attempt, and its failure if err is not nil.
+// count counts an attempt, and a failure if err is not nil.
 func count(c *figures.Counter, err error) {
 	c.Total++
 	if err != nil {
@@ -209,7 +215,7 @@ func count(c *figures.Counter, err error) {
 	}
 }
 
-// start begins the test.
+// start starts the test, which must not have been started.
 func (t *testRun) start() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,19 +226,20 @@ func (t *testRun) start() {
 	go t.tick()
 }
 
-// started reports whether the test has begun.
+// started reports whether the test was started.
 func (t *testRun) started() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.begun.IsZero()
 }
 
-// timeOver reports whether the time of the test is over.
+// timeOver reports whether the time of the test is over or the test was stopped.
 func (t *testRun) timeOver(now time.Time) bool {
 	return t.stopped || t.test.Time > 0 && now.Sub(t.begun) >= t.test.Time
 }
 
-// tick calls the role every tickTime, and computes the rates.
+// tick calls the role's tick every tickTime, and takes a sample of the rates each second. It returns
+// when t.ticks is closed.
 func (t *testRun) tick() {
 	defer close(t.ended)
 	ticker := time.NewTicker(tickTime)
@@ -255,7 +262,7 @@ func (t *testRun) tick() {
 	}
 }
 
-// sample takes a sample of the rates.
+// sample adds the rates since the last sample to the figures.
 func (t *testRun) sample(now time.Time) {
 	seconds := now.Sub(t.sampled.at).Seconds()
 	if seconds <= 0 {
@@ -267,21 +274,21 @@ func (t *testRun) sample(now time.Time) {
 	t.sampled = sample{at: now, sent: f.Sent.Total, received: f.Received.Total}
 }
 
-// roundTrip records a round trip that began at the given time.
+// roundTrip records a round trip that began at the given time and ends now.
 func (t *testRun) roundTrip(begun time.Time) {
 	d := max(time.Since(begun), 0)
 	t.figures.RTT.Add(uint64(d))
 	t.roundTrips.Record(d)
 }
 
-// report returns the figures so far.
+// report returns the figures so far. It sets Finished in them if the role has finished.
 func (t *testRun) report() figures.Figures {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.begun.IsZero() && t.role.finished() && !t.figures.Finished {
 		t.figures.Finished = true
 		if t.figures.SentRate.Count == 0 {
-			t.sample(time.Now()) // less than a second
+			t.sample(time.Now()) // the test took less than a second
 		}
 	}
 	f := t.figures
@@ -289,7 +296,7 @@ func (t *testRun) report() figures.Figures {
 	return f
 }
 
-// stop ends the test and frees its resources.
+// stop stops the test, closes its transfer machine and frees its buffers. A second call does nothing.
 func (t *testRun) stop(ctx context.Context) error {
 	t.mu.Lock()
 	stopped := t.stopped

@@ -10,12 +10,13 @@ type Delivery uint8
 
 // The ways of delivery.
 const (
-	// Async: the worker of the transfer machine calls the callbacks.
+	// Async: a goroutine of the transfer machine calls the callbacks.
 	Async Delivery = iota
-	// Sync: the loop calls them, and sleeps while it has no work (transport 3.14).
+	// Sync: the loop calls the callbacks. It sleeps while there are no events and no posted work (transport
+	// 3.14).
 	Sync
-	// Poll: the loop calls them, and sleeps only if nothing has happened for a while. Under load this
-	// occupies a processor. On a single processor, Poll behaves like Sync.
+	// Poll: the loop calls the callbacks. It polls for events, and sleeps only after a millisecond without
+	// any. Under load this occupies a processor. With a single processor, Poll is the same as Sync.
 	Poll
 )
 

@@ -1,6 +1,6 @@
-// Package tmhost is the basis of the tools that test transfer machines. A Host is a domain on its own
-// node over TCP, in memory, or of an lnetd. A Loop is a transfer machine with a goroutine that delivers
-// its events and does the program's work.
+// Package tmhost is the common part of the tools that test transfer machines. A Host is a domain: over a
+// node in this process, over a network in memory, or of a running lnetd. A Loop is a transfer machine
+// with a goroutine that delivers its events and executes functions of the program.
 //
-// A Loop has that goroutine from Start to Close, in addition to the worker of the transfer machine.
+// A Loop has that goroutine from Start to Close, in addition to the goroutine of the transfer machine.
 package tmhost

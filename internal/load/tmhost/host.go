@@ -20,28 +20,28 @@ import (
 const (
 	// DefaultPort is the default port of nodes, over TCP and RDMA.
 	DefaultPort = 9988
-	// closeTime limits the cleanup after a failure.
+	// closeTime is the time limit for closing a host or loop that could not be opened.
 	closeTime = 10 * time.Second
 )
 
 // Config configures a Host.
 type Config struct {
-	// Type is "lnet" for a host with its own node, "mem" for a network in the memory of this process, or
-	// "lnetd" for a running lnetd.
+	// Type is "lnet" for a host with a node in this process, "mem" for a host on a network in memory, or
+	// "lnetd" for a client of a running lnetd.
 	Type string
-	// NID depends on Type. For "lnet", it is the NID of the node on a tcp or o2ib net. If empty, that of
-	// the first usable interface is used. Loopback means a node with only 0@lo, which reaches no other
-	// node. For "lnetd", NID is one of lnetd's NIDs. If empty, the first one on the net of the NID Near
-	// is used, or else the first one.
+	// NID is the NID of the host. For "lnet", it is a NID on a tcp or o2ib net; if it is empty, the node
+	// gets the NID of the first usable interface; if it is Loopback, the node has only 0@lo and reaches no
+	// other node. For "lnetd", it is one of lnetd's NIDs; if it is empty, the host uses the first NID on
+	// the net of the NID Near, or the first NID if there is none on that net.
 	NID, Near string
-	// Through is the socket of lnetd. If empty, the result of remote.FindSocket is used. Poll makes lnetd
-	// poll for work before it sleeps.
+	// Through is the path of lnetd's client socket. If it is empty, the result of remote.FindSocket is
+	// used. Poll requests that lnetd poll for work before it sleeps.
 	Through string
 	Poll    bool
-	// Port is the port, of TCP or RDMA, at which the node listens and connects to others. 0 means
-	// DefaultPort. Ports below 1024 behave as in kernels: the source ports of connections are privileged.
+	// Port is the TCP or RDMA port on which the node listens and to which it connects. 0 means DefaultPort.
+	// If it is below 1024, connections also have privileged source ports, as kernels require.
 	Port int
-	// PeerCredits is the maximum number of messages under way to one peer. 0 means the driver's default.
+	// PeerCredits is the maximum number of messages in flight to one peer. 0 means the driver's default.
 	PeerCredits int
 	// Logger receives the node's log. If it is nil, the log is discarded.
 	Logger *slog.Logger
@@ -52,20 +52,19 @@ type Config struct {
 // Loopback is the NID that every host has.
 const Loopback = "0@lo"
 
-// Host is a domain with the resources that it uses.
+// Host is a domain, and the node or connection that it uses.
 type Host struct {
 	Domain *transport.Domain
-	// NID is the NID at which transfer machines can be started. It is that of loopback if the host has no
-	// other.
+	// NID is the NID at which transfer machines can be started. It is 0@lo if the host has no other NID.
 	NID lnet.NID
-	// Events is how many buffer events a transfer machine has room for. 0 means no limit.
+	// Events is the number of buffer events for which a transfer machine has room. 0 means no limit.
 	Events int
 
 	node    *node.Node
-	closers []func() error // of the driver and its resources, in the order in which they were opened
+	closers []func() error // close the driver and its resources; in the order in which these were opened
 }
 
-// Open opens a host. It may block until ctx is done.
+// Open opens a host. The caller must close it. Open may block until ctx is done.
 func Open(ctx context.Context, c Config) (*Host, error) {
 	h := &Host{}
 	var err error
@@ -90,9 +89,9 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// OpenPair opens two hosts that reach each other, with the given NIDs and otherwise as configured. If the
-// NIDs are equal, or the second is empty, both are the same host. With "lnetd" they are always two
-// domains, as for two programs.
+// OpenPair opens two hosts that reach each other, with the given NIDs and otherwise as configured. If
+// the NIDs are equal, or second is empty, it opens one host and returns it twice; with Type "lnetd" it
+// opens two domains even then, as two programs would have.
 func OpenPair(ctx context.Context, c Config, first, second string) (a, b *Host, err error) {
 	c.memory = mem.New(mem.Config{})
 	c.NID = first
@@ -129,14 +128,14 @@ func (h *Host) openMemory(ctx context.Context, c Config) error {
 	return err
 }
 
-// findNID chooses the NID at which transfer machines can be started.
+// findNID sets h.NID.
 func (h *Host) findNID(ctx context.Context, c Config) error {
 	nids, err := h.Domain.NIDs(ctx)
 	if err != nil {
 		return err
 	}
 	if c.Type == "lnetd" {
-		h.NID, err = choose(nids, c)
+		h.NID, err = chooseNID(nids, c)
 		return err
 	}
 	h.NID = firstNID(nids)
@@ -151,25 +150,27 @@ func firstNID(nids []lnet.NID) lnet.NID {
 	return lnet.LoopbackNID
 }
 
-// settlePings is how many pings Settle sends. It is at least the number of connections.
-const settlePings = 8
+// flushPings is the number of pings that FlushPeer sends. It is at least the number of connections to a
+// peer.
+const flushPings = 8
 
-// Settle waits until the node with a NID has read everything that was sent to it before, or ctx is done.
-// If a host is closed earlier, those messages may be lost: a node closes all connections to a peer when
-// one of them ends. Settle sends pings over all connections, and they arrive after the earlier messages.
-func (h *Host) Settle(ctx context.Context, to string) {
+// FlushPeer waits until the peer with a NID has read all messages that the host has sent to it, or ctx
+// is done. If the host were closed earlier, these messages could be lost, because the peer closes all
+// its connections to the host when one of them ends. FlushPeer sends pings over all connections; each
+// arrives after the messages that were sent before it. It does nothing if the host has no node.
+func (h *Host) FlushPeer(ctx context.Context, to string) {
 	nid, err := lnet.ParseNID(to)
 	if h.node == nil || err != nil {
 		return
 	}
-	for range settlePings {
+	for range flushPings {
 		if _, err := h.node.Ping(ctx, lnet.ProcessID{NID: nid}, node.PingOptions{}); err != nil {
 			return
 		}
 	}
 }
 
-// Close closes the host. Its transfer machines must be closed and its buffers freed.
+// Close closes the host. The caller must have closed its transfer machines and freed its buffers.
 func (h *Host) Close(ctx context.Context) error {
 	var errs []error
 	if h.Domain != nil {
@@ -190,8 +191,8 @@ func CheckAddress(s string) error {
 	return err
 }
 
-// Toward returns the NID of this host from which a NID on a tcp or o2ib net is reached, with the source
-// address that IP would use. It returns an empty string if that is unknown.
+// Toward returns a NID for this host on the net of the NID to, with the source address that IP uses to
+// reach it. It returns an empty string if to is not a NID on a tcp or o2ib net or cannot be reached.
 func Toward(to string) string {
 	nid, err := lnet.ParseNID(to)
 	if err != nil || nid.Net().Type() != lnet.TypeTCP && nid.Net().Type() != lnet.TypeO2IB {

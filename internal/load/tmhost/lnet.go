@@ -15,10 +15,10 @@ import (
 	"github.com/lnetd/lnetd/transport/inproc"
 )
 
-// privileged is the first port that is not privileged.
+// privileged is the number of the first unprivileged port: lower ports are privileged.
 const privileged = 1024
 
-// openLNet creates a node, with an NI unless only loopback is configured.
+// openLNet creates a node and a domain over it. The node has an NI, unless c.NID is Loopback.
 func (h *Host) openLNet(ctx context.Context, c Config) error {
 	n, err := node.New(node.Config{Logger: c.Logger})
 	if err != nil {
@@ -34,7 +34,7 @@ func (h *Host) openLNet(ctx context.Context, c Config) error {
 	return err
 }
 
-// addNI adds the configured NI, with a new driver.
+// addNI adds the configured NI to the node, with a new driver.
 func (h *Host) addNI(ctx context.Context, c Config) error {
 	ni := lnd.Config{Net: lnet.MakeNet(lnet.TypeTCP, 0)}
 	if c.NID != "" {
@@ -82,7 +82,8 @@ func (h *Host) openTCP(c Config) (lnd.Driver, error) {
 	return d, nil
 }
 
-// openRDMA creates a driver over the RDMA devices of this host. RDMA ports are independent of TCP ports.
+// openRDMA creates a driver for the RDMA devices of this host. Its port may be the same as a TCP port in
+// use, because RDMA ports are independent.
 func (h *Host) openRDMA(c Config) (lnd.Driver, error) {
 	p, err := rdmacore.Open()
 	if err != nil {

@@ -12,20 +12,21 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// A Poll loop sleeps if it has seen nothing for spinTime. It checks the time every spinBatch rounds.
+// A loop with delivery Poll sleeps after it has polled for pollTime without an event or work. It checks
+// the time after every pollBatch polls.
 const (
-	spinTime  = time.Millisecond
-	spinBatch = 16
+	pollTime  = time.Millisecond
+	pollBatch = 16
 )
 
-// Loop is a started transfer machine with a goroutine. The goroutine does the posted work and, unless
-// delivery is Async, calls the callbacks of buffers. It does one thing at a time.
+// Loop is a started transfer machine with a goroutine. The goroutine calls the functions that were
+// posted and, unless delivery is Async, the callbacks of buffers, one after the other.
 type Loop struct {
 	TM       *transport.TransferMachine
 	Delivery Delivery
 
 	after   func()
-	spins   bool // before it sleeps
+	polls   bool // poll before a sleep
 	channel transport.Channel
 	ended   chan struct{} // closed when the goroutine has ended
 
@@ -36,23 +37,24 @@ type Loop struct {
 	closed bool
 }
 
-// Wakeups are the counters of a loop with delivery Sync or Poll (transport 10.1).
+// Wakeups are the counters of a loop (transport 10.1). They are meaningful for delivery Sync and Poll.
 type Wakeups struct {
-	// Worked counts rounds with something to do, Blocked those that slept first.
+	// Worked is the number of rounds in which the loop had something to do, and Blocked the number of times
+	// that it slept.
 	Worked  uint64 `json:"worked"`
 	Blocked uint64 `json:"blocked"`
-	// Work and Net count wake-ups because of work and because of events.
+	// Work and Net are the numbers of wake-ups because of posted functions and because of events.
 	Work uint64 `json:"work"`
 	Net  uint64 `json:"net"`
 }
 
-// Start starts a transfer machine at an address of d, and its loop. If after is not nil, the loop calls
-// it after each round that had something to do. Start blocks until the machine has started or failed, or
-// ctx is done.
+// Start starts a transfer machine of domain d at an address, and its loop. The loop calls after, if it
+// is not nil, after each round in which it had something to do. Start blocks until the machine has
+// started or failed, or ctx is done.
 func Start(ctx context.Context, d *transport.Domain, address string, delivery Delivery, after func()) (*Loop, error) {
 	l := &Loop{Delivery: delivery, after: after, ended: make(chan struct{})}
-	// On a single processor, spinning would only delay the threads that produce events.
-	l.spins = delivery == Poll && runtime.GOMAXPROCS(0) > 1
+	// With a single processor, polling would only delay the threads that produce events.
+	l.polls = delivery == Poll && runtime.GOMAXPROCS(0) > 1
 	tm, err := d.NewTM(func(*transport.TMEvent) { l.channel.Signal() })
 	if err != nil {
 		return nil, err
@@ -76,8 +78,8 @@ func Start(ctx context.Context, d *transport.Domain, address string, delivery De
 	return l, nil
 }
 
-// Post queues f for the loop and reports whether it was accepted. It returns false if the loop is closed.
-// Functions run in the order in which they were posted. Post does not block.
+// Post makes the loop call f, after the functions that were posted before. It does not block. It returns
+// false if the loop is closed; f is not called then.
 func (l *Loop) Post(f func()) bool {
 	l.mu.Lock()
 	if l.closed {
@@ -90,12 +92,12 @@ func (l *Loop) Post(f func()) bool {
 	return true
 }
 
-// ResetWakeups sets the counters to 0 and returns their previous values.
+// ResetWakeups sets the counters of wake-ups to 0 and returns their previous values.
 func (l *Loop) ResetWakeups() Wakeups {
 	return Wakeups{Worked: l.worked.Swap(0), Blocked: l.blocked.Swap(0), Work: l.byWork.Swap(0), Net: l.byNet.Swap(0)}
 }
 
-// Wakeups returns the current counters.
+// Wakeups returns the counters of wake-ups.
 func (l *Loop) Wakeups() Wakeups {
 	return Wakeups{Worked: l.worked.Load(), Blocked: l.blocked.Load(), Work: l.byWork.Load(), Net: l.byNet.Load()}
 }
@@ -103,8 +105,9 @@ func (l *Loop) Wakeups() Wakeups {
 // Address returns the address of the transfer machine.
 func (l *Loop) Address() transport.Address { return l.TM.Self().Address() }
 
-// Close aborts and stops the transfer machine. When it returns nil, all buffers have had their final
-// event and all posted work is done. Callbacks and posted work must not call it.
+// Close aborts and closes the transfer machine and ends the loop. When it returns nil, all buffers have
+// had their final event, and all posted functions have returned. It must not be called by callbacks or
+// posted functions.
 func (l *Loop) Close(ctx context.Context) error {
 	var err error
 	switch l.TM.State() {
@@ -131,7 +134,7 @@ func (l *Loop) run() {
 	wake := l.channel.Tokens()
 	for {
 		select {
-		case <-wake: // the reason is checked below
+		case <-wake: // the checks below find the reason
 		default:
 		}
 		work, closed := l.take()
@@ -140,7 +143,7 @@ func (l *Loop) run() {
 		}
 		pending := l.Delivery != Async && l.TM.Pending()
 		if work == nil && !pending {
-			if !l.spins || !l.spin(wake) {
+			if !l.polls || !l.poll(wake) {
 				l.sleep(wake)
 			}
 			continue
@@ -150,7 +153,7 @@ func (l *Loop) run() {
 			f()
 		}
 		if l.Delivery != Async {
-			_, _ = l.TM.DeliverAll() // EINVAL if it was stopped meanwhile
+			_, _ = l.TM.DeliverAll() // EINVAL if the machine was stopped in the meantime
 		}
 		if l.after != nil {
 			l.after()
@@ -158,9 +161,9 @@ func (l *Loop) run() {
 	}
 }
 
-// spin polls for events for up to spinTime and reports whether there is something to do. Another thread
-// produces the events and needs a processor, too, so spin yields between polls.
-func (l *Loop) spin(wake <-chan struct{}) bool {
+// poll polls for events and work for up to pollTime, and reports whether there are any. It yields
+// between polls, because the thread that produces the events needs a processor too.
+func (l *Loop) poll(wake <-chan struct{}) bool {
 	begun := time.Now()
 	for n := 1; ; n++ {
 		if l.TM.Pending() {
@@ -171,21 +174,21 @@ func (l *Loop) spin(wake <-chan struct{}) bool {
 			return true
 		default:
 		}
-		if n%spinBatch != 0 {
+		if n%pollBatch != 0 {
 			shared.Yield()
 			continue
 		}
-		if time.Since(begun) > spinTime {
+		if time.Since(begun) > pollTime {
 			return false
 		}
 		runtime.Gosched()
 	}
 }
 
-// sleep waits for work, for events, or for a change of state.
+// sleep waits for posted functions, events, or a change of the transfer machine's state.
 func (l *Loop) sleep(wake <-chan struct{}) {
 	if l.Delivery != Async {
-		_ = l.TM.Notify(&l.channel) // EINVAL if it was stopped meanwhile
+		_ = l.TM.Notify(&l.channel) // EINVAL if the machine was stopped in the meantime
 	}
 	l.blocked.Add(1)
 	<-wake

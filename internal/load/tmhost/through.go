@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// throughEvents is how many buffer events a transfer machine has room for. It is the most that each
-	// of 64 machines can have with lnetd's default quotas.
+	// throughEvents is the number of buffer events for which a transfer machine in lnetd has room. With
+	// lnetd's default quotas, 64 machines can have as many each.
 	throughEvents = 1000
-	// throughPoll is the poll time requested from lnetd. lnetd grants it if it is configured to.
+	// throughPoll is the poll time that is requested from lnetd. lnetd polls only if its configuration
+	// allows it.
 	throughPoll = 200 * time.Microsecond
 )
 
-// openThrough opens a domain of a running lnetd. It returns the errors of remote.Core.Open.
+// openThrough opens a domain as a client of a running lnetd. It returns the errors of remote.Core.Open.
 func (h *Host) openThrough(ctx context.Context, c Config) (err error) {
 	r := remote.Config{Path: c.Through, Completions: throughEvents}
 	if c.Poll {
@@ -31,14 +32,14 @@ func (h *Host) openThrough(ctx context.Context, c Config) (err error) {
 	return err
 }
 
-// Through reports whether the transfer machines are in an lnetd.
+// Through reports whether the host is a client of a running lnetd.
 func (h *Host) Through() bool { return h.Events > 0 }
 
-// choose returns the one of lnetd's NIDs to use: the configured one, or the first one on the net of
-// c.Near, or the first one. It returns ENOENT if lnetd does not have the configured NID.
-func choose(nids []lnet.NID, c Config) (lnet.NID, error) {
+// chooseNID chooses one of lnetd's NIDs: c.NID if it is set, otherwise the first one on the net of
+// c.Near, otherwise the first one. It returns ENOENT if lnetd does not have the NID c.NID.
+func chooseNID(nids []lnet.NID, c Config) (lnet.NID, error) {
 	if c.NID == "" {
-		near, _ := lnet.ParseNID(c.Near) // invalid text matches no net
+		near, _ := lnet.ParseNID(c.Near) // an invalid NID matches no net
 		if k := slices.IndexFunc(nids, func(n lnet.NID) bool { return !near.IsZero() && n.Net() == near.Net() }); k >= 0 {
 			return nids[k], nil
 		}

@@ -31,12 +31,12 @@ func TestChoose(t *testing.T) {
 		{"", "", "10.0.0.1@tcp", nil},
 		{"10.0.0.2@tcp", "", "10.0.0.2@tcp", syscall.ENOENT},
 	} {
-		got, err := choose(nids, Config{NID: c.nid, Near: c.near})
+		got, err := chooseNID(nids, Config{NID: c.nid, Near: c.near})
 		if got.String() != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}
-	if _, err := choose(nids, Config{NID: "x"}); err == nil {
+	if _, err := chooseNID(nids, Config{NID: "x"}); err == nil {
 		t.Error("what is no NID is one")
 	}
 }

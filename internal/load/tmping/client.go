@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// retryDelays are the waits before retries of a message that could not be sent.
+// retryDelays are the pauses before the retries of a message that could not be sent.
 var retryDelays = [...]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
 
 var (
@@ -19,7 +19,7 @@ var (
 	errNoAnswer = errors.New("no answer within the time limit")
 )
 
-// client sends one request after the other to a server.
+// client sends requests to a server, one after the other, and checks the results.
 type client struct {
 	config     Config
 	name       string
@@ -28,25 +28,25 @@ type client struct {
 	loop       *tmhost.Loop
 	recv, send *sentBuffer
 	bulk       *sentBuffer
-	complain   func(error)
+	onError    func(error)
 
 	errors, retries uint64
 }
 
-// sentBuffer is a buffer with the outcome of its last operation.
+// sentBuffer is a buffer and the outcome of its last use.
 type sentBuffer struct {
 	*transport.Buffer
-	outcome chan outcome // holds at most one: the buffer's final event
+	outcome chan outcome // has room for one outcome: a buffer has one final event per use
 }
 
-// outcome is the part of a final event that a client uses.
+// outcome has the parts of a final event that a client uses.
 type outcome struct {
 	length int
 	err    error
 }
 
-// ended is the callback of all buffers of a client.
-func ended(e *transport.BufferEvent) {
+// bufferEnded is the callback for all buffers of a client.
+func bufferEnded(e *transport.BufferEvent) {
 	if e.Final {
 		e.Buffer.Data.(*sentBuffer).outcome <- outcome{e.Length, e.Err}
 	}
@@ -58,7 +58,7 @@ func startClient(ctx context.Context, d *transport.Domain, name, address, server
 	if k.loop, err = tmhost.Start(ctx, d, address, tmhost.Async, nil); err != nil {
 		return nil, fmt.Errorf("%s at %s: %w", name, address, err)
 	}
-	callbacks := transport.Callbacks{ended, ended, ended, ended, ended, ended}
+	callbacks := transport.Callbacks{bufferEnded, bufferEnded, bufferEnded, bufferEnded, bufferEnded, bufferEnded}
 	for _, p := range []**sentBuffer{&k.recv, &k.send, &k.bulk} {
 		b, err := d.Buffer(ctx, c.bufferSize())
 		if err != nil {
@@ -85,7 +85,8 @@ func (c *client) close(ctx context.Context) error {
 	return freeAll(c.domain, buffers)
 }
 
-// run runs all loops until ctx is done. It counts errors, except those caused by ctx.
+// run runs the configured number of loops, each of which has three steps, or returns when ctx is done.
+// It counts and reports errors, except those because ctx is done.
 func (c *client) run(ctx context.Context) {
 	for loop := range c.config.Loops {
 		for _, step := range []struct {
@@ -97,22 +98,22 @@ func (c *client) run(ctx context.Context) {
 			}
 			if err := step.do(ctx); err != nil {
 				if ctx.Err() != nil {
-					return // canceled
+					return // the error is a consequence of ctx
 				}
 				c.errors++
-				c.complain(fmt.Errorf("%s: loop %d: %s: %w", c.name, loop, step.name, err))
+				c.onError(fmt.Errorf("%s: loop %d: %s: %w", c.name, loop, step.name, err))
 			}
 		}
 	}
 }
 
-// add queues a buffer with a time limit.
+// add adds a buffer to queue q. Its deadline is limit from now.
 func (c *client) add(p *sentBuffer, q transport.QueueType, limit time.Duration) error {
 	p.Queue, p.Deadline = q, time.Now().Add(limit)
 	return c.loop.TM.Add(p.Buffer)
 }
 
-// await waits for a buffer's final event. When ctx is done, it cancels the buffer.
+// await waits for the final event of a buffer. If ctx is done first, it cancels the buffer.
 func (c *client) await(ctx context.Context, p *sentBuffer) outcome {
 	select {
 	case o := <-p.outcome:
@@ -129,7 +130,7 @@ func (c *client) cancel(p *sentBuffer) {
 	<-p.outcome
 }
 
-// sendMessage sends the message in the send buffer, with retries.
+// sendMessage sends the first length bytes of the send buffer to the server, with retries.
 func (c *client) sendMessage(ctx context.Context, length int) error {
 	to, err := c.loop.TM.EndPoint(c.server)
 	if err != nil {
@@ -167,7 +168,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ping sends a message and checks the answer.
+// ping sends a text message to the server and checks its answer.
 func (c *client) ping(ctx context.Context) error {
 	text := message.PingText
 	if c.config.MessageSize > 0 {
@@ -175,7 +176,8 @@ func (c *client) ping(ctx context.Context) error {
 		message.PutPattern(m)
 		text = string(m[1 : len(m)-1])
 	}
-	// The buffer for the answer must be queued before the message is sent.
+	// The buffer for the answer must be queued before the message is sent, so its time limit includes all
+	// retries.
 	c.recv.MinReceiveSize, c.recv.MaxMessages = c.recv.Size(), 1
 	sending := c.config.MessageTime * time.Duration(len(retryDelays)+1)
 	for _, p := range retryDelays {
@@ -189,7 +191,7 @@ func (c *client) ping(ctx context.Context) error {
 		c.cancel(c.recv)
 		return err
 	}
-	o, err := c.within(ctx, c.recv, c.config.MessageTime)
+	o, err := c.awaitWithin(ctx, c.recv, c.config.MessageTime)
 	if err != nil {
 		return err
 	}
@@ -203,8 +205,9 @@ func (c *client) ping(ctx context.Context) error {
 	return nil
 }
 
-// within waits for a buffer's final event. When the time is over, it cancels the buffer.
-func (c *client) within(ctx context.Context, p *sentBuffer, limit time.Duration) (outcome, error) {
+// awaitWithin waits up to limit for the final event of a buffer. Then it cancels the buffer and returns
+// errNoAnswer.
+func (c *client) awaitWithin(ctx context.Context, p *sentBuffer, limit time.Duration) (outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	o := c.await(limited, p)
@@ -214,7 +217,7 @@ func (c *client) within(ctx context.Context, p *sentBuffer, limit time.Duration)
 	return o, o.err
 }
 
-// passiveRecv requests the server to fill a buffer, and checks the content.
+// passiveRecv asks the server to write to the bulk buffer, and checks the content.
 func (c *client) passiveRecv(ctx context.Context) error {
 	o, err := c.announce(ctx, transport.PassiveBulkRecv, message.Recv)
 	if err != nil {
@@ -226,7 +229,7 @@ func (c *client) passiveRecv(ctx context.Context) error {
 	return nil
 }
 
-// passiveSend requests the server to fetch a buffer. The server checks the content.
+// passiveSend asks the server to read the bulk buffer. The server checks the content.
 func (c *client) passiveSend(ctx context.Context) error {
 	content := message.AppendText(nil, message.PassiveText)
 	if c.config.BulkSize > 0 {
@@ -238,7 +241,8 @@ func (c *client) passiveSend(ctx context.Context) error {
 	return err
 }
 
-// announce queues the bulk buffer, sends a request to the server, and waits for the final event.
+// announce adds the bulk buffer to queue q, sends its descriptor to the server in a request of the given
+// kind, and waits for the final event of the buffer.
 func (c *client) announce(ctx context.Context, q transport.QueueType, kind byte) (outcome, error) {
 	if err := c.add(c.bulk, q, c.config.BulkTime); err != nil {
 		return outcome{}, err

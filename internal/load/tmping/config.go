@@ -21,29 +21,30 @@ const (
 
 // Config configures servers and clients.
 type Config struct {
-	// Buffers is a server's total number of buffers, at least 4. ReceiveBuffers is how many of them
-	// receive messages. Values less than 2 or more than half mean an eighth, but at least 2.
+	// Buffers is the number of buffers of a server, at least 4. ReceiveBuffers is the number of those that
+	// receive messages. If it is less than 2 or more than half of Buffers, the server uses an eighth of
+	// Buffers, but at least 2.
 	Buffers, ReceiveBuffers int
-	// MinReceiveSize and MaxMessages are those of the receive buffers. If one is 0, it is the buffer's
-	// size divided by the other. If both are 0 or a value is out of range, MinReceiveSize is the larger
-	// of 100 and MessageSize, and MaxMessages is as many as fit and as there is room for events
-	// (tmhost.Host).
+	// MinReceiveSize and MaxMessages are set in the receive buffers. If one of them is 0, it is the buffer
+	// size divided by the other. If both are 0 or one is out of range, MinReceiveSize is the maximum of
+	// 100, MessageSize and the size of a request, and MaxMessages is limited by the buffer size and by the
+	// room for events (tmhost.Host.Events).
 	MinReceiveSize, MaxMessages int
-	// Delay is how long the server waits before it moves bulk.
+	// Delay is how long the server waits before each bulk transfer.
 	Delay time.Duration
 	// Delivery is how events are delivered to the server.
 	Delivery tmhost.Delivery
 
-	// Clients is the number of clients, 1 to 32. Loops is how often each of them runs all steps.
+	// Clients is the number of clients, 1 to 32. Loops is how often each client runs all its steps.
 	Clients, Loops int
-	// BulkSize is the size of bulk in bytes. 0 means a short text. MessageSize is the size of the
-	// clients' messages.
+	// BulkSize is the size of a bulk transfer in bytes, and MessageSize the size of a client's message. 0
+	// means a short text.
 	BulkSize, MessageSize int
-	// MessageTime and BulkTime are the time limits of messages and bulk.
+	// MessageTime and BulkTime are the time limits for a message and for a bulk transfer.
 	MessageTime, BulkTime time.Duration
 }
 
-// DefaultConfig returns the defaults of the tool.
+// DefaultConfig returns the default configuration.
 func DefaultConfig() Config {
 	return Config{
 		Buffers: 20, Delivery: tmhost.Sync, Clients: 1, Loops: 1,
@@ -73,12 +74,12 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// bufferSize returns the size of all buffers. It has room for the answer to the longest message.
+// bufferSize returns the size of each buffer. It has room for the answer to the longest message.
 func (c *Config) bufferSize() int {
 	return max(bufferDefault, c.BulkSize, c.MessageSize+len(message.PongText))
 }
 
-// receive returns how a server receives: the number of buffers and their two limits.
+// receive returns the number of a server's receive buffers, and their MinReceiveSize and MaxMessages.
 func (c *Config) receive(l transport.Limits) (buffers, minSize, messages int) {
 	buffers = c.ReceiveBuffers
 	if buffers < 2 || buffers > c.Buffers/2 {

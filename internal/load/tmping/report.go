@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Report has the counters of one or more transfer machines.
+// Report has the counters of the server, of one client, or of all clients together.
 type Report struct {
 	Name    string `json:"name"`
 	Address string `json:"address,omitempty"`
@@ -29,17 +29,17 @@ type Queue struct {
 	Cancels   uint64 `json:"cancels"`
 	Successes uint64 `json:"successes"`
 	Failures  uint64 `json:"failures"`
-	// Time is the total time of all buffers in the queue.
+	// Time is the sum of the times that all buffers spent in the queue.
 	Time     time.Duration `json:"time_ns"`
 	Bytes    uint64        `json:"bytes"`
 	MaxBytes uint64        `json:"max_bytes"`
 }
 
-// Report returns the server's counters so far.
+// Report returns the server's counters since its start or the last Reset.
 func (s *Server) Report() Report { return s.report(s.loop.TM.AllStats(), s.loop.Wakeups()) }
 
-// Reset resets the counters and returns their previous values. Receive buffers in the queue count as
-// added.
+// Reset sets the server's counters to 0 and returns their previous values. Receive buffers that are in
+// the queue now count as added afterwards.
 func (s *Server) Reset() Report {
 	queued := uint64(s.loop.TM.QueueLength(transport.MsgRecv))
 	r := s.report(s.loop.TM.ResetStats(), s.loop.ResetWakeups())
@@ -84,7 +84,7 @@ func newReport(name string, stats [transport.QueueTypes]transport.Stats) Report 
 	return r
 }
 
-// total sums up the reports of clients.
+// total returns the sum of the clients' reports.
 func total(reports []Report) Report {
 	t := newReport("Client total", [transport.QueueTypes]transport.Stats{})
 	for _, r := range reports {

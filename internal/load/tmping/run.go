@@ -17,19 +17,19 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// stopTime limits the time to stop clients.
+// stopTime is the time limit for closing a server or clients.
 const stopTime = 10 * time.Second
 
-// Side describes where the transfer machines of a side are.
+// Side describes the addresses of the transfer machines of one side, servers or clients.
 type Side struct {
-	// NID is the NID of the server as seen by clients. If empty, it is that of the host itself.
+	// NID is, for the server side, the NID to which clients send.
 	NID    string
 	Portal int
-	// ID is a number, or * for a free number.
+	// ID is the number of the first transfer machine, or * for a free number.
 	ID string
 }
 
-// check validates a side with n transfer machines.
+// check returns an error if the side cannot have n transfer machines.
 func (s Side) check(n int) error {
 	if s.NID != "" {
 		if _, err := lnet.ParseNID(s.NID); err != nil {
@@ -43,7 +43,7 @@ func (s Side) check(n int) error {
 	return err
 }
 
-// address returns the address of transfer machine n of a side at a NID.
+// address returns the address of transfer machine n of the side, counted from 0, at a NID.
 func (s Side) address(nid string, n int) (string, error) {
 	text := fmt.Sprintf("%s:%d:%d:%s", nid, lnet.PIDLustre, s.Portal, s.ID)
 	a, err := transport.ParseAddress(text)
@@ -59,14 +59,14 @@ func (s Side) address(nid string, n int) (string, error) {
 	return a.String(), nil
 }
 
-// Session is a run of servers and clients.
+// Session is the configuration of a server and of clients. Its methods run them.
 type Session struct {
 	Config
 	Client, Server Side
-	// Complain is called with each error, not concurrently. It may be nil.
-	Complain func(error)
+	// OnError is called with each error. Calls are not concurrent. It may be nil.
+	OnError func(error)
 
-	mu sync.Mutex // held while Complain is called
+	mu sync.Mutex // held while OnError is called
 }
 
 // Check validates the configuration.
@@ -83,25 +83,25 @@ func (s *Session) Check() error {
 	return nil
 }
 
-func (s *Session) complain(err error) {
+func (s *Session) reportError(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Complain != nil {
-		s.Complain(err)
+	if s.OnError != nil {
+		s.OnError(err)
 	}
 }
 
-// StartServer starts the server on a host.
+// StartServer starts a server on a host. The caller must close it.
 func (s *Session) StartServer(ctx context.Context, h *tmhost.Host) (*Server, error) {
 	address, err := s.Server.address(h.NID.String(), 0)
 	if err != nil {
 		return nil, err
 	}
-	return startServer(ctx, h, address, s.Config, s.complain)
+	return startServer(ctx, h, address, s.Config, s.reportError)
 }
 
-// Both runs a server and clients until the clients have finished or ctx is done. It returns a report of
-// each; see Clients.
+// Both runs a server and clients until the clients have finished or ctx is done. It returns the report
+// of the server, followed by the reports that Clients returns.
 func (s *Session) Both(ctx context.Context, server, clients *tmhost.Host) (reports []Report, err error) {
 	k, err := s.StartServer(ctx, server)
 	if err != nil {
@@ -119,12 +119,13 @@ func (s *Session) Both(ctx context.Context, server, clients *tmhost.Host) (repor
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.BulkTime)
 	defer cancel()
-	k.quiet(ctx)
+	k.awaitIdle(ctx)
 	return append([]Report{k.Report()}, reports...), nil
 }
 
-// Clients runs clients until all have finished or ctx is done. It returns a report of each client and,
-// with several clients, their sum. It returns an error if clients could not be started or stopped.
+// Clients runs the configured number of clients until all have finished or ctx is done. It returns the
+// report of each client and, if there are several, the sum of their reports. It returns an error if
+// clients could not be started or closed; errors of their requests are counted in the reports.
 func (s *Session) Clients(ctx context.Context, h *tmhost.Host) (reports []Report, err error) {
 	var clients []*client
 	defer func() {
@@ -147,7 +148,7 @@ func (s *Session) Clients(ctx context.Context, h *tmhost.Host) (reports []Report
 		if err != nil {
 			return nil, err
 		}
-		k.complain = s.complain
+		k.onError = s.reportError
 		clients = append(clients, k)
 	}
 	var all sync.WaitGroup
@@ -157,7 +158,7 @@ func (s *Session) Clients(ctx context.Context, h *tmhost.Host) (reports []Report
 	all.Wait()
 	settled, cancel := context.WithTimeout(ctx, s.MessageTime)
 	defer cancel()
-	h.Settle(settled, s.Server.NID)
+	h.FlushPeer(settled, s.Server.NID)
 	for _, k := range clients {
 		reports = append(reports, k.report())
 	}
@@ -174,9 +175,10 @@ func name(n, of int) string {
 	return fmt.Sprint("client ", n)
 }
 
-// Obey executes the commands on a server's standard input (transport 10.1): quit ends, an empty line
-// shows the counters, reset_stats shows and resets them. It also returns at the end of the input.
-func (s *Server) Obey(r io.Reader, show func(Report), unknown func(line string)) {
+// ServeCommands reads commands for the server from r, one per line (transport 10.1). An empty line calls
+// show with the counters, and reset_stats does that and resets the counters. Any other line calls
+// unknown. ServeCommands returns after the command quit or at the end of the input.
+func (s *Server) ServeCommands(r io.Reader, show func(Report), unknown func(line string)) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		switch line := strings.TrimSpace(lines.Text()); line {

@@ -15,23 +15,23 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// waitingMax is how many requests may wait for a buffer. Further requests are dropped and counted as
-// errors.
+// waitingMax is the maximum number of requests that wait for a buffer. Further requests are dropped and
+// counted as errors.
 const waitingMax = 1024
 
-// Server answers pings and moves the bulk that clients announce. Create it with Session.StartServer. Its
-// methods are safe for concurrent use.
+// Server answers pings, and reads or writes the bulk buffers that clients announce. Create it with
+// Session.StartServer. Its methods are safe for concurrent use.
 type Server struct {
 	config    Config
 	domain    *transport.Domain
 	loop      *tmhost.Loop
 	callbacks transport.Callbacks
 	buffers   []*transport.Buffer
-	scratch   []byte // for messages in callbacks
-	complain  func(error)
+	scratch   []byte // for the content of messages and bulk in callbacks
+	onError   func(error)
 
 	receive int               // number of receive buffers
-	changed transport.Channel // signaled when a buffer is free again
+	changed transport.Channel // signalled when a buffer becomes free
 
 	mu      sync.Mutex // guards the rest
 	free    []*transport.Buffer
@@ -44,14 +44,14 @@ type Server struct {
 // request is a copy of a client's request.
 type request struct {
 	kind byte
-	from *transport.EndPoint // for message.Text; a reference is held
+	from *transport.EndPoint // the sender of a message.Text; holds a reference
 	body []byte              // the text or the descriptor
 	size int
 }
 
-// startServer starts a server at an address. complain is called with each error.
+// startServer starts a server at an address. It calls onError with each error.
 func startServer(ctx context.Context, h *tmhost.Host, address string, c Config, complain func(error)) (*Server, error) {
-	s := &Server{config: c, domain: h.Domain, complain: complain}
+	s := &Server{config: c, domain: h.Domain, onError: complain}
 	s.callbacks = transport.Callbacks{
 		transport.MsgRecv:        s.received,
 		transport.MsgSend:        s.done,
@@ -74,7 +74,8 @@ func startServer(ctx context.Context, h *tmhost.Host, address string, c Config, 
 	return s, nil
 }
 
-// addBuffers adds the buffers. If events is not 0, it limits the messages so that their events fit.
+// addBuffers creates the buffers and adds the receive buffers. If events is not 0, it limits the
+// messages per receive buffer so that there is room for their events.
 func (s *Server) addBuffers(ctx context.Context, events int) error {
 	receive, minSize, messages := s.config.receive(s.domain.Limits())
 	if events > 0 && s.config.MaxMessages <= 0 {
@@ -90,7 +91,7 @@ func (s *Server) addBuffers(ctx context.Context, events int) error {
 		s.buffers = append(s.buffers, b)
 		b.Callbacks = &s.callbacks
 		if k >= receive {
-			s.free = append(s.free, b) // not used before the first message
+			s.free = append(s.free, b) // used from the first message on
 			continue
 		}
 		b.Queue, b.MinReceiveSize, b.MaxMessages = transport.MsgRecv, minSize, messages
@@ -99,10 +100,11 @@ func (s *Server) addBuffers(ctx context.Context, events int) error {
 	return err
 }
 
-// awaitBuffers waits until lnetd has processed the receive buffers. AddAll waits for that, too, but only
-// for a short time, and not at all if lnetd does not report its progress (transport 9.12). A faster
-// client would then get no answer. awaitBuffers adds another buffer and cancels it at once: its final
-// event follows the processing of the earlier ones. The counters of that buffer are reset.
+// awaitBuffers waits until lnetd has processed the addition of the receive buffers. Otherwise a client
+// that starts now could get no answer. AddAll waits for that too, but only for a short time, and not at
+// all if lnetd does not report its progress (transport 9.12). awaitBuffers adds another buffer and
+// cancels it immediately: its final event comes after lnetd has processed the earlier buffers. It then
+// resets the counters of that buffer's queue.
 func (s *Server) awaitBuffers(ctx context.Context) error {
 	b, ended := s.free[0], make(chan struct{})
 	var callbacks transport.Callbacks
@@ -125,9 +127,9 @@ func (s *Server) awaitBuffers(ctx context.Context) error {
 // Address returns the address of the server.
 func (s *Server) Address() transport.Address { return s.loop.Address() }
 
-// quiet waits until the server has finished all requests or ctx is done. Clients may have their results
-// before the last event of the server.
-func (s *Server) quiet(ctx context.Context) {
+// awaitIdle waits until the server has finished all requests or ctx is done. It may be busy although all
+// clients have their results, because its final events may come later.
+func (s *Server) awaitIdle(ctx context.Context) {
 	for {
 		changed := s.changed.Wait()
 		s.mu.Lock()
@@ -144,7 +146,7 @@ func (s *Server) quiet(ctx context.Context) {
 	}
 }
 
-// Close stops the server.
+// Close drops waiting requests, stops the server and frees its buffers.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopped = true
@@ -152,7 +154,7 @@ func (s *Server) Close(ctx context.Context) error {
 	s.waiting = nil
 	s.mu.Unlock()
 	for _, r := range waiting {
-		r.drop()
+		r.release()
 	}
 	if err := s.loop.Close(ctx); err != nil {
 		return err
@@ -168,28 +170,28 @@ func freeAll(d *transport.Domain, buffers []*transport.Buffer) error {
 	return errors.Join(errs...)
 }
 
-func (r *request) drop() {
+func (r *request) release() {
 	if r.from != nil {
 		r.from.Put()
 	}
 }
 
-// fail counts and reports an error.
+// fail counts an error of the server and reports it.
 func (s *Server) fail(format string, args ...any) {
 	s.mu.Lock()
 	s.errors++
 	s.mu.Unlock()
-	s.complain(fmt.Errorf("server: "+format, args...))
+	s.onError(fmt.Errorf("server: "+format, args...))
 }
 
-// ending reports whether an event was only caused by Close.
+// ending reports whether an event has an error only because Close cancelled its buffer.
 func (s *Server) ending(e *transport.BufferEvent) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopped && errors.Is(e.Err, syscall.ECANCELED)
 }
 
-// received is the callback of receive buffers. It queues requests for the loop.
+// received is the callback for receive buffers. It queues requests and makes the loop serve them.
 func (s *Server) received(e *transport.BufferEvent) {
 	if s.ending(e) {
 		return
@@ -229,16 +231,16 @@ func (s *Server) accept(e *transport.BufferEvent) {
 	s.mu.Unlock()
 	switch {
 	case stopped:
-		r.drop()
+		r.release()
 	case full:
-		r.drop()
+		r.release()
 		s.fail("request of %s dropped: %d are waiting", e.EndPoint, waitingMax)
 	default:
 		s.loop.Post(s.serve)
 	}
 }
 
-// serve starts queued requests as long as buffers are free. It runs in the loop.
+// serve starts the queued requests as long as buffers are free. It is called by the loop.
 func (s *Server) serve() {
 	for {
 		s.mu.Lock()
@@ -261,9 +263,9 @@ func (s *Server) serve() {
 	}
 }
 
-// answer answers a ping.
+// answer answers a ping with buffer b.
 func (s *Server) answer(b *transport.Buffer, r request) {
-	defer r.drop()
+	defer r.release()
 	text := message.AppendText(nil, string(r.body)+message.PongText)
 	b, err := s.grow(b, len(text))
 	if err != nil {
@@ -276,7 +278,7 @@ func (s *Server) answer(b *transport.Buffer, r request) {
 	s.add(b)
 }
 
-// move moves bulk into or out of the client's buffer.
+// move starts to read or write the client's bulk buffer, with buffer b.
 func (s *Server) move(b *transport.Buffer, r request) {
 	b, err := s.grow(b, r.size)
 	if err != nil {
@@ -298,9 +300,9 @@ func (s *Server) move(b *transport.Buffer, r request) {
 	s.add(b)
 }
 
-// grow returns b, or a buffer of size bytes in its place if b is smaller. If it returns an error, the
-// caller still owns b, which cannot be added any more if Free has failed. It registers and frees memory,
-// and may block for config.BulkTime, so it must run in the loop and not in callbacks.
+// grow returns b if it has at least size bytes. Otherwise it frees b and returns a new buffer of size
+// bytes. If it returns an error, it also returns b, which the caller must release. It registers and
+// frees memory and may block for config.BulkTime, so it must be called by the loop and not by callbacks.
 func (s *Server) grow(b *transport.Buffer, size int) (*transport.Buffer, error) {
 	if b.Size() >= size {
 		return b, nil
@@ -321,7 +323,7 @@ func (s *Server) grow(b *transport.Buffer, size int) (*transport.Buffer, error) 
 	return larger, nil
 }
 
-// add queues a buffer, or releases it on an error.
+// add adds a buffer to its queue. If that fails, it counts an error and releases the buffer.
 func (s *Server) add(b *transport.Buffer) {
 	if err := s.loop.TM.Add(b); err != nil {
 		s.fail("%s: %w", b.Queue, err)
@@ -329,7 +331,7 @@ func (s *Server) add(b *transport.Buffer) {
 	}
 }
 
-// release makes a buffer available for waiting requests.
+// release frees a buffer, and makes the loop serve waiting requests.
 func (s *Server) release(b *transport.Buffer) {
 	b.EndPoint = nil
 	s.mu.Lock()
@@ -342,7 +344,7 @@ func (s *Server) release(b *transport.Buffer) {
 	}
 }
 
-// done is the callback of sent buffers.
+// done is the callback for answers and for bulk written to a client. It frees the buffer.
 func (s *Server) done(e *transport.BufferEvent) {
 	if e.Err != nil && !s.ending(e) {
 		s.fail("%s: %w", e.Queue, e.Err)
@@ -350,7 +352,7 @@ func (s *Server) done(e *transport.BufferEvent) {
 	s.release(e.Buffer)
 }
 
-// fetched is the callback of fetched bulk.
+// fetched is the callback for bulk read from a client. It checks the content and frees the buffer.
 func (s *Server) fetched(e *transport.BufferEvent) {
 	if e.Err == nil {
 		size, _ := e.Buffer.Data.(int)

@@ -36,7 +36,7 @@ func session(c Config) (s *Session, wrong *[]error) {
 	wrong = new([]error)
 	return &Session{
 		Config: c, Client: Side{Portal: Portal, ID: "*"}, Server: Side{Portal: Portal, ID: "12"},
-		Complain: func(err error) { *wrong = append(*wrong, err) },
+		OnError: func(err error) { *wrong = append(*wrong, err) },
 	}, wrong
 }
 
@@ -116,7 +116,7 @@ func TestServerGrows(t *testing.T) {
 			t.Fatalf("%d bytes: %v, %v", size, err, *wrong)
 		}
 	}
-	server.quiet(t.Context())
+	server.awaitIdle(t.Context())
 	if n := len(server.buffers); n != s.Buffers {
 		t.Errorf("%d buffers, want %d", n, s.Buffers)
 	}
@@ -283,7 +283,7 @@ func TestObey(t *testing.T) {
 		t.Errorf("added: %+v", r.Queues)
 	}
 	obey := func(in string) {
-		server.Obey(strings.NewReader(in),
+		server.ServeCommands(strings.NewReader(in),
 			func(r Report) { shown = append(shown, r.Queues[transport.MsgRecv].Successes) },
 			func(line string) { unknown = append(unknown, line) })
 	}

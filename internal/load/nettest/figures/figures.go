@@ -8,8 +8,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/latency"
 )
 
-// Counter counts attempts. Total includes Failed, which the network did not carry out, and Bad, which
-// arrived with wrong content.
+// Counter counts attempts. Total is the number of all attempts. Failed is the number of those that ended
+// with an error, and Bad the number of those that arrived with wrong content.
 type Counter struct {
 	Total  uint64 `json:"total"`
 	Failed uint64 `json:"failed"`
@@ -22,7 +22,7 @@ func (c *Counter) add(o Counter) {
 	c.Bad += o.Bad
 }
 
-// Counters are the five counters of a node.
+// Counters are the counters of a node: messages, bulk buffers, and transfers.
 type Counters struct {
 	Sent         Counter `json:"sent"`
 	Received     Counter `json:"received"`
@@ -40,15 +40,15 @@ type Figures struct {
 	// SentRate and ReceivedRate are in messages per second. There is one sample per second.
 	SentRate     Sums `json:"sent_rate"`
 	ReceivedRate Sums `json:"received_rate"`
-	// RTT is the statistics of round trips in nanoseconds. For a transfer, this is the time from sending
-	// the descriptors to the second completion. Latency has the same as a histogram.
+	// RTT has the statistics of round-trip times in nanoseconds. For a transfer, the time runs from
+	// queueing the two buffers to the second final event. Latency is the histogram of the same times.
 	RTT     Sums      `json:"rtt"`
 	Latency Histogram `json:"latency"`
-	// Finished reports whether the node has finished.
+	// Finished reports whether the node has ended its part of the test.
 	Finished bool `json:"finished"`
 }
 
-// Merge adds the figures of another node. The sum has finished if both have.
+// Merge adds the figures of another node to f. Finished is then set if it was set in both.
 func (f *Figures) Merge(o *Figures) {
 	f.Sent.add(o.Sent)
 	f.Received.add(o.Received)
@@ -82,12 +82,12 @@ func (f *Figures) Failures() uint64 {
 	return n
 }
 
-// Histogram is selftest's histogram with a compact JSON form: the sum, the maximum, and the number and
-// count of each bucket that is not empty.
+// Histogram is a latency.Histogram with a compact JSON form: the sum, the maximum, and number and count
+// of each bucket that is not empty.
 type Histogram struct{ latency.Histogram }
 
-// short is the JSON form of a Histogram.
-type short struct {
+// histogramJSON is the JSON form of a Histogram. A bucket has a number and a count.
+type histogramJSON struct {
 	Sum     time.Duration `json:"sum"`
 	Max     time.Duration `json:"max"`
 	Buckets [][2]uint64   `json:"buckets"`
@@ -95,7 +95,7 @@ type short struct {
 
 // MarshalJSON implements json.Marshaler.
 func (h Histogram) MarshalJSON() ([]byte, error) {
-	s := short{Sum: h.Sum, Max: h.Max, Buckets: [][2]uint64{}}
+	s := histogramJSON{Sum: h.Sum, Max: h.Max, Buckets: [][2]uint64{}}
 	for k, n := range h.Counts {
 		if n > 0 {
 			s.Buckets = append(s.Buckets, [2]uint64{uint64(k), n})
@@ -106,7 +106,7 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements json.Unmarshaler. It returns an error if a bucket number is out of range.
 func (h *Histogram) UnmarshalJSON(b []byte) error {
-	var s short
+	var s histogramJSON
 	if err := json.Unmarshal(b, &s); err != nil {
 		return err
 	}

@@ -6,9 +6,10 @@ import (
 	"math/bits"
 )
 
-// Sums has exact sums of a series of samples, for minimum, maximum, average and deviation. The sum has
-// 128 bits and the sum of squares has 192, lowest word first, so neither overflows before 2^64 samples.
-// The zero value has no samples. All methods accept any value, including one received from another host.
+// Sums has what is needed to compute minimum, maximum, average and deviation of a series of samples. Sum
+// has 128 bits and Squares has 192, lowest word first, so that neither overflows before 2^64 samples.
+// The zero value has no samples. All methods work with any values in the fields, also with values
+// received from another host.
 type Sums struct {
 	Count   uint64    `json:"count"`
 	Min     uint64    `json:"min"`
@@ -29,7 +30,7 @@ func (s *Sums) Add(v uint64) {
 	s.squares([3]uint64{low, high})
 }
 
-// Merge adds the samples of another series.
+// Merge adds the samples of another series to s.
 func (s *Sums) Merge(o *Sums) {
 	if o.Count == 0 {
 		return
@@ -56,7 +57,7 @@ func (s *Sums) squares(v [3]uint64) {
 	}
 }
 
-// Mean returns the average, or 0 without samples.
+// Mean returns the average, or 0 if there are no samples.
 func (s *Sums) Mean() float64 {
 	if s.Count == 0 {
 		return 0

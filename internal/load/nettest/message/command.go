@@ -13,7 +13,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// CommandSize is the maximum length of a command, and the size of the buffers for commands, in bytes.
+// CommandSize is the maximum length of a command in bytes. Buffers for commands have this size.
 const CommandSize = 16 << 10
 
 // A command is a header and, for some types, a JSON body up to the end of the message:
@@ -30,18 +30,19 @@ const (
 	commandHead  = 24
 )
 
-// Type is the type of a command. The type of an answer is that of its command plus one.
+// Type is the type of a command or of an answer. The type of an answer is the type of its command plus
+// one.
 type Type uint32
 
 // The commands and their answers.
 const (
-	Init       Type = 1 + iota // become a server or a client of a test
+	Init       Type = 1 + iota // prepare a test as server or client
 	InitDone                   //
-	Start                      // begin
+	Start                      // start the test
 	StartDone                  //
-	Status                     // report progress
-	StatusData                 // with Figures
-	Stop                       // end
+	Status                     // report the figures so far
+	StatusData                 // the answer to Status, with Figures
+	Stop                       // stop the test
 	StopDone                   //
 	types
 )
@@ -65,16 +66,16 @@ func (t Type) IsAnswer() bool { return t < types && t != 0 && t%2 == 0 }
 // Command is a command or an answer.
 type Command struct {
 	Type Type
-	// Errno is why a node has not carried out the command. 0 means success.
+	// Errno is, in an answer, the reason why the node has not executed the command. 0 means success.
 	Errno syscall.Errno
-	// Sequence numbers the commands of a console.
+	// Sequence is the number of the command. The answer to a command has the same number.
 	Sequence uint64
 	// Test is set for Init, and Figures for StatusData without Errno. Otherwise they are nil.
 	Test    *Test
 	Figures *figures.Figures
 }
 
-// Role is the part that a node has in a test.
+// Role is the role of a node in a test.
 type Role string
 
 // The roles.
@@ -88,28 +89,29 @@ type Kind string
 
 // The kinds of tests.
 const (
-	Ping Kind = "ping" // messages that are sent back
-	Bulk Kind = "bulk" // bulk in both directions
+	Ping Kind = "ping" // clients send messages, and servers send them back
+	Bulk Kind = "bulk" // servers read bulk from clients and write it back
 )
 
-// Test is the specification of a test for a node.
+// Test specifies a test for one node.
 type Test struct {
 	Role Role `json:"role"`
 	Kind Kind `json:"kind"`
-	// Data is the node's own data end point. Peers are the end points of the other role.
+	// Data is the address at which the node sends and receives test data. Peers are the data addresses of
+	// the nodes with the other role.
 	Data  string   `json:"data"`
 	Peers []string `json:"peers"`
 
-	// Count is the number of messages or transfers of each client with each server. Time is the maximum
-	// duration for a client. 0 means no limit.
+	// Count is the number of messages or transfers of each client with each server. Time is the time after
+	// which a client starts no more of them. 0 means no limit; at least one of both must be set.
 	Count uint64        `json:"count"`
 	Time  time.Duration `json:"time"`
 	// Size is the size of a message, or of the bulk of a transfer, in bytes.
 	Size int `json:"size"`
-	// Concurrency is how many are under way between each client and each server. A client starts as many,
-	// and a server has buffers for as many.
+	// Concurrency is the number of messages or transfers in progress between each client and each server. A
+	// server has buffers for as many.
 	Concurrency int `json:"concurrency"`
-	// Timeout is the time after which a message or transfer has failed.
+	// Timeout is the time after which a message or transfer fails if it has not ended.
 	Timeout time.Duration `json:"timeout"`
 
 	// For bulk tests: Buffers is the number of buffers of BufferSize bytes for messages with descriptors.
@@ -117,16 +119,16 @@ type Test struct {
 	Buffers     int `json:"buffers"`
 	BufferSize  int `json:"buffer_size"`
 	Descriptors int `json:"descriptors"`
-	// Verify makes a client compare the returned bulk with what it sent.
+	// Verify makes a client compare the data that comes back with the data that it sent.
 	Verify bool `json:"verify"`
 
-	// Messages is how many messages a receive buffer holds.
+	// Messages is the number of messages that a receive buffer holds.
 	Messages int `json:"messages"`
 	// Delivery is how events are delivered to the program: async, sync or poll.
 	Delivery string `json:"delivery"`
 }
 
-// Limits of what a console may request.
+// Limits of the fields of Test, which a console requests.
 const (
 	PeersMax       = 256
 	ConcurrencyMax = 4096
@@ -138,7 +140,8 @@ const (
 	descriptorMin = 48 // bytes, of 4-byte NIDs (transport 6.6)
 )
 
-// Check validates a test. It returns ENODATA for an unknown kind, and EINVAL for other errors.
+// Check validates a test. It returns ENODATA if the kind is unknown, and EINVAL if another field is
+// invalid.
 func (t *Test) Check() error {
 	if t.Kind != Ping && t.Kind != Bulk {
 		return fmt.Errorf("test type %q is neither ping nor bulk: %w", t.Kind, syscall.ENODATA)
@@ -181,7 +184,7 @@ func (t *Test) checkBulk(within func(what string, n, least, most int) error) []e
 	return errs
 }
 
-// errTooLong is the error for a command that does not fit into a buffer.
+// errTooLong is the error for a command longer than CommandSize.
 var errTooLong = fmt.Errorf("a command of more than %d bytes: %w", CommandSize, syscall.EMSGSIZE)
 
 // Append appends the encoded command. It returns EMSGSIZE if the command would be longer than
@@ -205,7 +208,7 @@ func (c *Command) Append(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// body returns the value to encode in the body, or nil.
+// body returns the value that the body encodes, or nil if the command has no body.
 func (c *Command) body() any {
 	switch {
 	case c.Type == Init && c.Test != nil:
@@ -216,7 +219,8 @@ func (c *Command) body() any {
 	return nil
 }
 
-// ParseCommand decodes a command or an answer of any type. It returns EPROTO if b is neither.
+// ParseCommand decodes a command or an answer. It accepts unknown types. It returns EPROTO if b is not a
+// command, or its body is invalid.
 func ParseCommand(b []byte) (*Command, error) {
 	if len(b) < commandHead || len(b) > CommandSize {
 		return nil, fmt.Errorf("a command of %d bytes: %w", len(b), syscall.EPROTO)

@@ -17,14 +17,15 @@ import (
 const (
 	pingMagic = 0x3067_6e69_706e_6c01 // "lnping0"
 
-	// PingHead is the least size of a message of a ping test, in bytes.
+	// PingHead is the size of the header of a message of a ping test in bytes, and the minimum size of the
+	// message.
 	PingHead = 32
 )
 
 // PingHeader is the header of a message of a ping test.
 type PingHeader struct{ Slot, Sequence, Sent uint64 }
 
-// Put writes the header into the first PingHead bytes of b.
+// Put encodes the header into the first PingHead bytes of b, which must be as long.
 func (h PingHeader) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b, pingMagic)
 	binary.LittleEndian.PutUint64(b[8:], h.Slot)
@@ -32,7 +33,7 @@ func (h PingHeader) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[24:], h.Sent)
 }
 
-// ParsePing decodes the header of a message. It returns false if b is not a ping message.
+// ParsePing decodes the header of a message of a ping test. It returns false if b is not such a message.
 func ParsePing(b []byte) (h PingHeader, ok bool) {
 	if len(b) < PingHead || binary.LittleEndian.Uint64(b) != pingMagic {
 		return PingHeader{}, false
@@ -58,10 +59,11 @@ const (
 	bulkItem  = 4
 )
 
-// Pair has the descriptors of one transfer.
+// Pair has the two descriptors of one transfer: of the client's passive send buffer and of its passive
+// receive buffer.
 type Pair struct{ Send, Recv []byte }
 
-// BulkSize returns the length of a message with n pairs of descriptors of d bytes each.
+// BulkSize returns the length of a message with n pairs of descriptors, if each descriptor has d bytes.
 func BulkSize(n, d int) int { return bulkHead + 2*n*(bulkItem+d) }
 
 // AppendBulk appends a message of a bulk test, which contains the descriptors in pairs, to b.
@@ -77,8 +79,8 @@ func AppendBulk(b []byte, pairs []Pair) []byte {
 	return b
 }
 
-// ParseBulk appends the pairs in a message to pairs. They refer to b. It returns EPROTO if b is not a
-// bulk message, is truncated, or has an odd number of descriptors.
+// ParseBulk appends the pairs in message b to pairs. The appended pairs refer to b. It returns EPROTO if
+// b is not a message of a bulk test, is truncated or too long, or has an odd number of descriptors.
 func ParseBulk(pairs []Pair, b []byte) ([]Pair, error) {
 	broken := func(what string) ([]Pair, error) {
 		return nil, fmt.Errorf("a message with descriptors: %s: %w", what, syscall.EPROTO)

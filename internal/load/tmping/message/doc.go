@@ -1,4 +1,4 @@
 // Package message encodes and decodes the messages of lnetping (transport 10.1), byte for byte: texts,
-// requests to move bulk, and the content of bulk. Malformed input from other hosts results in an error.
-// The package has no goroutines and does not use the clock or do I/O.
+// requests for bulk transfers, and the content of bulk. It returns an error for malformed input. It has
+// no goroutines, does no I/O and does not use the clock.
 package message

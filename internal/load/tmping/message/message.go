@@ -7,18 +7,18 @@ import (
 	"strconv"
 )
 
-// The kinds of messages, in the first byte.
+// The kinds of messages. The kind is the first byte of a message.
 const (
 	Text = 'm' // a ping, its answer, or the content of bulk: text and NUL
-	Recv = 'r' // the client requests bulk: lengths and a descriptor
-	Send = 's' // the client offers bulk to fetch: the same
+	Recv = 'r' // a request to write to the client's buffer: lengths and a descriptor
+	Send = 's' // a request to read the client's buffer: lengths and a descriptor
 )
 
-// A request has its kind, the length of the descriptor and the announced size, each as 8 decimal digits
-// and NUL, and the descriptor.
+// A request consists of its kind; the length of the descriptor and the announced size, each as 8 decimal
+// digits and NUL; and the descriptor.
 const (
 	digits = 8
-	number = digits + 1 // with its NUL
+	number = digits + 1 // length of a number with its NUL
 
 	// RequestHead is the length of a request without its descriptor. numberMax is the largest number in a
 	// request.
@@ -29,28 +29,29 @@ const (
 // Texts of messages.
 const (
 	PingText    = "ping"
-	PongText    = " pong" // follows the text of the ping
+	PongText    = " pong" // an answer is the text of the ping followed by this
 	PassiveText = "passive ping"
 	ActiveText  = "active pong"
-	pattern     = "abcdefghi" // repeated in messages of a given size
+	pattern     = "abcdefghi" // repeated in messages and bulk of a given size
 )
 
-// Message is a decoded message. Its slices refer to the input.
+// Message is a decoded message. Its slices refer to the bytes that were decoded.
 type Message struct {
 	Kind       byte
-	Text       []byte // of kind Text, without NUL
-	Descriptor []byte // of the other kinds
-	Size       int    // announced size in bytes, of the other kinds
+	Text       []byte // for kind Text: the text without NUL
+	Descriptor []byte // for the other kinds
+	Size       int    // for the other kinds: announced size in bytes
 }
 
-// AppendText appends a message with a text.
+// AppendText appends a message of kind Text to b.
 func AppendText(b []byte, text string) []byte {
 	b = append(b, Text)
 	b = append(b, text...)
 	return append(b, 0)
 }
 
-// AppendRequest appends the announcement of bulk. Lengths and sizes are limited to 8 digits.
+// AppendRequest appends a request for a bulk transfer to b. A length or size with more than 8 digits is
+// replaced by the largest number with 8 digits.
 func AppendRequest(b []byte, kind byte, descriptor []byte, size int) []byte {
 	b = append(b, kind)
 	b = fmt.Appendf(b, "%0*d\x00%0*d\x00", digits, min(len(descriptor), numberMax), digits, min(size, numberMax))
@@ -94,7 +95,7 @@ func Parse(b []byte) (Message, error) {
 	return Message{}, fmt.Errorf("its kind is %q", b[0])
 }
 
-// parseNumber decodes 8 digits and the NUL after them.
+// parseNumber decodes a number at the beginning of b: 8 digits and NUL. It returns false if b has none.
 func parseNumber(b []byte) (int, bool) {
 	if len(b) < number || b[digits] != 0 {
 		return 0, false
@@ -103,7 +104,7 @@ func parseNumber(b []byte) (int, bool) {
 	return int(n), err == nil
 }
 
-// PutPattern fills b with a message of that size: kind, pattern, NUL.
+// PutPattern fills b with a message of its length: the kind Text, the repeated pattern, NUL.
 func PutPattern(b []byte) {
 	if len(b) > 1 {
 		b[len(b)-1] = 0
@@ -132,7 +133,8 @@ func checkPattern(b []byte) error {
 	return nil
 }
 
-// CheckBulk checks bulk of an announced size. It must be the pattern or, for size 0, the text.
+// CheckBulk returns an error unless b is the content of bulk with the announced size: the output of
+// PutPattern or, for size 0, a message with the text.
 func CheckBulk(b []byte, size int, text string) error {
 	if size > 0 {
 		if len(b) != size {

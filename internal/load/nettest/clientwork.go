@@ -7,15 +7,16 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// workShare is what a client has to do with each server of its test.
-type workShare struct {
+// clientWork is the part of a client that is the same for pings and bulk: the servers, and how many
+// messages or transfers remain for each.
+type clientWork struct {
 	*testRun
 	servers   []*transport.EndPoint
-	remaining []uint64 // messages or transfers left to begin, per server
+	remaining []uint64 // by server: number of messages or transfers that were not started yet
 }
 
-// find resolves the end points of the servers.
-func (s *workShare) find() error {
+// resolveServers gets the end points of the servers.
+func (s *clientWork) resolveServers() error {
 	for _, address := range s.test.Peers {
 		e, err := s.loop.TM.EndPoint(address)
 		if err != nil {
@@ -28,8 +29,9 @@ func (s *workShare) find() error {
 	return nil
 }
 
-// beginOne reports whether another one may begin with a server, and counts it.
-func (s *workShare) beginOne(server int) bool {
+// takeNext reports whether the client must start another message or transfer with a server. If so, it
+// subtracts it from the remaining ones.
+func (s *clientWork) takeNext(server int) bool {
 	switch {
 	case s.timeOver(time.Now()):
 		return false
@@ -43,7 +45,7 @@ func (s *workShare) beginOne(server int) bool {
 }
 
 // end releases the end points of the servers.
-func (s *workShare) end() {
+func (s *clientWork) end() {
 	for _, e := range s.servers {
 		e.Put()
 	}
