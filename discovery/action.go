@@ -149,9 +149,9 @@ type Log struct {
 	Peer lnet.NID
 	// Text is one of a fixed set of texts.
 	Text string
-	// NIDs are the NIDs that the line is about. If there are none, the line is about the peer
-	// as a whole. Others is the number of further NIDs, which are not listed. Err is the
-	// reason, if there is one.
+	// NIDs are the NIDs that the line is about. If the list is empty, the line is about the
+	// peer as a whole. Others is the number of further NIDs, which are not listed. Err is the
+	// reason, or nil if no reason is given.
 	NIDs   []lnet.NID
 	Others int
 	Err    error

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Hold says whether a peer may be forgotten, and if not, why.
+// Hold is the reason why a peer must not be forgotten, or Free if it may be forgotten.
 type Hold uint8
 
 // Values of Hold.

@@ -311,7 +311,7 @@ func (m *Machine) endRound(p *peer, err error) {
 }
 
 // removeLearned removes a peer that is marked for deletion (discovery 6.9). If routes lead
-// through its NIDs, each of these NIDs becomes a peer of its own.
+// through its NIDs, each of these NIDs becomes a separate peer.
 func (m *Machine) removeLearned(p *peer) {
 	gateways := p.gateways()
 	m.destroy(p)

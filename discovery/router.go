@@ -62,10 +62,10 @@ func (m *Machine) addRoutes(p *peer, nid lnet.NID, n int) {
 	m.changed(p)
 }
 
-// CheckRouter begins a check of the gateway that has the NID, with a ping over one of its
-// nets (lnet-core 8.5). A GatewayChecked reports the result. CheckRouter returns false and
-// does nothing if no route leads through the NID's peer, or if a check of it is in
-// progress.
+// CheckRouter begins a check of the gateway that has the NID, with a ping over the given
+// net, on which the gateway has a NID (lnet-core 8.5). A GatewayChecked reports the
+// result. CheckRouter returns false and does nothing if no route leads through the NID's
+// peer, or if a check of it is in progress.
 func (m *Machine) CheckRouter(now time.Duration, gateway lnet.NID, over lnet.Net) bool {
 	m.beginEvent(now)
 	defer m.endEvent()

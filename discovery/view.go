@@ -26,8 +26,8 @@ type View struct {
 	// PushUnacked means that the last push did not reach the peer and will be retried.
 	// Messages to the peer do not wait for that.
 	PushUnacked bool
-	// RetriesEnded means that rounds with the peer have failed so often that none is retried,
-	// until a message to the peer is parked or NoteAlive is called.
+	// RetriesEnded means that rounds with the peer have failed so often that they are no
+	// longer retried, until a message to the peer is parked or NoteAlive is called.
 	RetriesEnded bool
 	// Gateway means that routes lead through the peer.
 	Gateway bool

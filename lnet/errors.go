@@ -12,7 +12,7 @@ import (
 //
 //	header: payload_length 2000000: more than 1048576 bytes
 type FieldError struct {
-	// What is the structure that the field belongs to, such as "header" or "NID".
+	// What names the structure that the field belongs to, such as "header" or "NID".
 	What string
 	// Field is the field's name as lnet-wire spells it. It is empty if What is itself a
 	// single field.
@@ -63,7 +63,7 @@ func formatValue(v any) string {
 // TruncatedError reports that a buffer is shorter than the structure it holds. It matches
 // io.ErrUnexpectedEOF.
 type TruncatedError struct {
-	// What is the structure that was being read, such as "header" or "ping info".
+	// What names the structure that was being read, such as "header" or "ping info".
 	What string
 	// Need is the number of bytes required, as far as the available bytes show it. When that
 	// many bytes are available, the decoder may require more.
@@ -84,7 +84,7 @@ func IsShort(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }
 
 // MagicError reports an unknown magic number.
 type MagicError struct {
-	// What is the structure that was being read.
+	// What names the structure that was being read.
 	What string
 	// Magic is the first four bytes as a little-endian number.
 	Magic uint32
@@ -96,7 +96,7 @@ func (e *MagicError) Error() string {
 
 // VersionError reports a valid magic followed by an unsupported version.
 type VersionError struct {
-	// What is the structure that was being read.
+	// What names the structure that was being read.
 	What string
 	// Version is the version that was read, in the sender's byte order.
 	Version uint32

@@ -128,7 +128,7 @@ func parseRouteEntry(text string) (RouteEntry, error) {
 }
 
 // parseGateway parses a gateway with an optional priority. If s has an '@', a colon after
-// the net precedes the priority. If it has none, a single colon precedes the priority;
+// the net precedes the priority. Without an '@', a single colon precedes the priority;
 // several colons belong to an IPv6 address.
 func parseGateway(s string) (GatewaySpec, error) {
 	g := GatewaySpec{NID: s}

@@ -19,28 +19,28 @@ type DropReason uint8
 
 // Every dropped message is counted under one of these reasons.
 const (
-	DropNoMatch        DropReason = iota // no entry accepts the request
+	DropNoMatch        DropReason = iota // no entry accepts the message
 	DropNoPortal                         // the portal does not exist
-	DropTooLong                          // longer than the MD that would accept it, or than LNet allows
-	DropNoMD                             // an ACK or REPLY for an MD that no longer exists
-	DropUsedUp                           // an ACK or REPLY for an MD without operations left
-	DropUnsolicited                      // an ACK or REPLY that was not requested
+	DropTooLong                          // the message is longer than the MD that would accept it, or than LNet allows
+	DropNoMD                             // the message is an ACK or REPLY for an MD that no longer exists
+	DropUsedUp                           // the message is an ACK or REPLY for an MD without operations left
+	DropUnsolicited                      // the message is an ACK or REPLY that was not requested
 	DropHandlerBacklog                   // too many events of the MD wait for its handler
 	DropPortalFull                       // too many messages wait on the lazy portal
-	DropAnswersFull                      // too many answers wait for the requesting neighbour
-	DropNotRouter                        // for another node, and this one does not forward
-	DropNoRoute                          // no route leads to the net
-	DropAbsent                           // for another node that could not be reached a short time ago
-	DropPeerBound                        // from or for an unknown NID while the node accepts no more peers
-	DropHopDown                          // for another node, and the next hop does not answer
-	DropAsymmetric                       // came through a router through which no route leads back
-	DropOtherNI                          // for this node, but arrived on another of its NIs
-	DropMisdirected                      // for another node, and must not be sent through this one
-	DropMalformed                        // invalid header, source or content
-	DropUnknownPeer                      // a push from a NID that belongs to no peer
-	DropFaultRule                        // dropped by a fault rule
+	DropAnswersFull                      // too many answers already wait to be sent to the neighbour that sent the request
+	DropNotRouter                        // the message is for another node, and this node does not forward
+	DropNoRoute                          // no route leads to the net of the destination
+	DropAbsent                           // the message is for another node that could not be reached a short time ago
+	DropPeerBound                        // the message is from or for an unknown NID, and the node accepts no more peers
+	DropHopDown                          // the message is for another node, and the next hop does not answer
+	DropAsymmetric                       // the message came through a router through which no route leads back
+	DropOtherNI                          // the message is for a NID of this node, but arrived on another of its NIs
+	DropMisdirected                      // the message is for another node, but must not be sent through this one
+	DropMalformed                        // the header, source or content of the message is invalid
+	DropUnknownPeer                      // the message is a push from a NID that belongs to no peer
+	DropFaultRule                        // a fault rule drops the message
 	DropOverdue                          // the message waited too long for credits
-	DropNotSent                          // an answer, or a message for another node, failed to be sent
+	DropNotSent                          // the message is an answer, or for another node, and could not be sent
 	DropConnection                       // the connection ended before the payload had arrived
 	DropClosing                          // the node or the NI is closing
 	DropReasons        = iota            // number of reasons

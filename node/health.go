@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// health is the health of an NI or a peer NI, 0 to MaxHealth, and the state of its
-// recovery pings (discovery 9.1, 9.7).
+// health is the health of an NI or a peer NI, 0 to MaxHealth, with the state of the
+// recovery pings to it (discovery 9.1, 9.7).
 type health struct {
 	value    *atomic.Int32 // of the selection.NI or PeerNI
 	pings    atomic.Int32  // recovery pings since the last message arrived

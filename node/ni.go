@@ -177,8 +177,8 @@ func (i *ni) PeerRestarted(nid lnet.NID) {
 }
 
 // LNDTimeout implements lnd.Upper. It returns the timeout that the node's parameters
-// determine. A driver without a timeout of its own uses it, and message.setDeadline uses
-// the driver's timeout, so that both change together.
+// determine. A driver for which no timeout is configured uses it, and message.setDeadline
+// uses the driver's timeout, so that both change together.
 func (i *ni) LNDTimeout() time.Duration { return i.node.parameters.Load().LNDTimeout() }
 
 // Vouched implements lnd.Upper. It reports whether the peer with nid is configured.

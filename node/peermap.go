@@ -65,8 +65,8 @@ func (m *peerMap) findUnlocked(nid lnet.NID) *peerNI {
 	return s.search(nid, hash)
 }
 
-// get returns the peer NI with this NID. If there is none, it calls newPeer under the
-// shard's lock to create it, and returns true.
+// get returns the peer NI with this NID. If the map does not have it, get calls newPeer
+// under the shard's lock to create it, and returns true.
 func (m *peerMap) get(nid lnet.NID, newPeer func(lnet.NID) *peerNI) (*peerNI, bool) {
 	s, hash := m.shard(nid)
 	s.mu.Lock()

@@ -385,8 +385,9 @@ func (i *ni) markSilent(since int64) bool {
 	return news
 }
 
-// noteRouterPing records that a message is a ping from another node, if it is one. A ping
-// shows that this NI of a router is alive, so it ends DownHealth and DownSilence.
+// noteRouterPing records that a ping from another node has arrived, if the message with
+// header h is such a ping. It shows that this NI of a router is alive, so it ends
+// DownHealth and DownSilence.
 func (i *ni) noteRouterPing(h *lnet.Header) {
 	if h.Type != lnet.MsgGet || h.Portal != lnet.ReservedPortal || i.loopback || i.node.topology.Load().find(h.Src) != nil {
 		return

@@ -226,8 +226,8 @@ type evictable struct {
 // evictionRank returns how valuable the peer is, by the most valuable of its NIDs. It
 // returns false if messages are under way or waiting, so that the peer must not be
 // evicted. A peer that reported many NIDs but sent no messages from them counts as unused.
-// Otherwise a single node could report thousands of NIDs and thereby evict as many other
-// peers.
+// Otherwise a single node could report thousands of NIDs, and as many other peers would be
+// evicted.
 func (n *Node) evictionRank(v *discovery.View) (o evictable, idle bool) {
 	proofs, born, heard, used := 0, int64(0), int64(0), int64(0)
 	for _, nid := range v.NIDs {

@@ -123,7 +123,7 @@ func (c *chooser) fromSource(p *Peer, local bool) (Decision, error) {
 }
 
 // prefers reports whether Commit must make the chosen NI the preferred NI of the
-// destination, if the destination has none.
+// destination, if the destination has no preferred NI yet.
 func (c *chooser) prefers(p *Peer) bool {
 	return !p.MultiRail && !c.r.Response
 }

@@ -22,7 +22,7 @@ type Explanation struct {
 
 // Step is one step of a choice.
 type Step struct {
-	// What is the kind of object that was chosen, such as "net", "NI", "peer NI", "remote
+	// What names the kind of object that was chosen, such as "net", "NI", "peer NI", "remote
 	// net" or "route to o2ib".
 	What string
 	// Candidates are the objects that could have been chosen, best first. The first one was

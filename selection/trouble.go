@@ -143,7 +143,8 @@ func (p *PeerNI) combinedTrouble() combinedTrouble {
 }
 
 // onPath returns the trouble on a path from i. It is the trouble of the best of the peer
-// NIs, or Suspect if that has none but messages from i to another one are stalled.
+// NIs. If the best one has no trouble but messages from i to another one are stalled, it
+// is Suspect.
 func (t combinedTrouble) onPath(i *NI) Trouble {
 	if t.some&i.troubleBit() == 0 {
 		return t.all.onPath(i)

@@ -339,8 +339,8 @@ type queuedEvent struct {
 
 // deliver calls d's handler for e. If another goroutine is running the handler, or the
 // handler itself is the caller, deliver only queues a copy of e. So a handler that causes
-// events of its own MD does not recurse. The caller must hold d.mu; deliver releases it.
-// If e is the last event, d may have been recycled when deliver returns.
+// further events of the same MD does not recurse. The caller must hold d.mu; deliver
+// releases it. If e is the last event, d may have been recycled when deliver returns.
 func (t *Table) deliver(d *md, e *Event) {
 	if d.handler == nil {
 		last := d.finished

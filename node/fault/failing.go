@@ -31,8 +31,8 @@ func (r *Rules) FailNID(n lnet.NID, count int) error {
 }
 
 // Fails reports whether a message to or from n must fail. If so, the message is subtracted
-// from the count for n, or from the count for lnet.AnyNID if n has none. The caller must
-// then drop the message if it has arrived, or refuse to send it if it is a PUT or GET
+// from the count for n, or from the count for lnet.AnyNID if n has no count. The caller
+// must then drop the message if it has arrived, or refuse to send it if it is a PUT or GET
 // (EIO).
 func (r *Rules) Fails(n lnet.NID) bool {
 	if !r.has(someFailing) {

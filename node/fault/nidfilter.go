@@ -38,7 +38,7 @@ func Only(n lnet.NID) NIDFilter {
 func On(n lnet.Net) NIDFilter { return Only(lnet.NIDFromNumber(n, everyAddress)) }
 
 // ParseNIDFilter parses "*", "*@NET" or a NID (lnet-core 11.3). It returns a
-// *lnet.FieldError if s has none of these forms.
+// *lnet.FieldError if s has another form.
 func ParseNIDFilter(s string) (NIDFilter, error) {
 	if s == anyText {
 		return NIDFilter{}, nil
