@@ -90,8 +90,9 @@ func (u *unit) end() {
 	u.place.leave(u)
 }
 
-// memory sets the bulk of the next RPC. It takes memory for a bulk that is received or corrupted; for any
-// other it uses the agent's source. It returns false if the unit must wait for memory or has ended.
+// memory sets the bulk of the next RPC. It takes memory of the agent for a bulk that is received or
+// corrupted. For any other bulk it uses Agent.source, which all units share. It returns false if the unit
+// must wait for memory or has ended.
 func (u *unit) memory() bool {
 	t := u.test
 	u.call.Bulk = rpc.Bulk{}
@@ -128,8 +129,8 @@ func (u *unit) granted(b []byte) {
 	u.run()
 }
 
-// launch starts the next RPC. It returns true if the RPC has already ended; run then continues. Otherwise
-// Ended continues.
+// launch starts the next RPC. It returns true if the RPC has already ended, so that the caller evaluates it.
+// Otherwise Ended evaluates it later.
 func (u *unit) launch() bool {
 	a, t := u.agent, u.test
 	h := message.NewHeader(t.batch.session.features)

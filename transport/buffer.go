@@ -232,7 +232,7 @@ type Flags uint8
 // Bits of Flags.
 const (
 	FlagRegistered Flags = 1 << iota // registered in a domain
-	FlagQueued                       // lent to a TM
+	FlagQueued                       // added to a TM; set until the final event
 	FlagInUse                        // the Core is moving data and cannot cancel the operation; never set over LNet
 	FlagCancelled                    // Cancel was called
 	FlagTimedOut                     // the deadline passed while the buffer was queued

@@ -251,7 +251,7 @@ func (p *Pool) put(b *Buffer, colour uint32) poolCalls {
 // serve waiting TMs. It requests a call of NotEmpty only if a Get has returned nil in between. mu is held.
 func (p *Pool) returnUnused(b *Buffer) poolCalls {
 	if b.state.claim(pooled) != nil {
-		return 0 // the program has added the buffer, although it does not own it
+		return 0 // the program has added this free buffer to a TM, which is not allowed; the TM keeps it
 	}
 	p.insert(b, AnyColour)
 	if !p.getFailed || p.byAge.length > 1 {

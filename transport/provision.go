@@ -146,14 +146,14 @@ const (
 
 // noteReceive updates the limit on refilling after an event on the receive queue. A Core may accept every
 // buffer and then refuse it by a final event. After too many such refusals, the TM stops filling the queue
-// for a while; after a success it resumes. mu is held.
+// for a while; after a success it fills the queue again. mu is held.
 func (tm *TransferMachine) noteReceive(b *Buffer, o *outcome) {
 	f := &tm.provisioning
 	switch {
 	case f.pool == nil:
 	case o.err == nil:
 		f.lateRefusals, f.pause = 0, 0
-		if !f.pauseEnd.IsZero() { // a later event, which would cause the refill, may be far off
+		if !f.pauseEnd.IsZero() { // refill now, because the next event on the queue may come much later
 			f.pauseEnd = time.Now()
 			tm.wakeBy(f.pauseEnd)
 		}

@@ -57,8 +57,9 @@ func (c *Consumer) Read(dst []byte) (bool, error) {
 	return true, nil
 }
 
-// Release allows the other side to overwrite all removed entries. Call it once per batch. If the other side
-// can learn in another way that there is room, call Release before that.
+// Release allows the other side to overwrite all removed entries. Call it once per batch. A caller that tells
+// the other side in another way that entries were removed must call Release first, so that the other side
+// finds room.
 func (c *Consumer) Release() {
 	if n := c.next - c.released.Load(); n != 0 {
 		c.released.Store(c.next)

@@ -100,7 +100,8 @@ func (c *Client) Call(ctx context.Context, to lnet.ProcessID, q message.Request,
 		k.Abort()
 	})
 	<-b.ended
-	reusable := stop() // if false, that function has been called and may still be about to abort
+	// If stop returns false, its function has been started. It could abort the next call that uses b.
+	reusable := stop()
 	err := k.Err()
 	if err == nil {
 		err = r.Decode(k.Reply())

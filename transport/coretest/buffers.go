@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group C: registration, and buffers that cannot be added.
+// The cases of group C of transport-tests: registration, and buffers that cannot be added.
 var bufferCases = []scenario{
 	{name: "T019_Register", run: register},
 	{name: "T019_Memory", run: memory},

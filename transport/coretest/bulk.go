@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group I: bulk.
+// The cases of group I of transport-tests: bulk.
 var bulkCases = []scenario{
 	{name: "T073_Descriptors", run: descriptors},
 	{name: "T074_Fetch", run: fetch},

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group A: domains and their properties.
+// The cases of group A of transport-tests: domains and their properties.
 var domainCases = []scenario{
 	{name: "T006_Limits", run: limits},
 	{name: "T007_SeveralDomains", run: severalDomains},

@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group N: dynamic TM numbers, which are assigned in descending order.
+// The cases of group N of transport-tests: dynamic TM numbers, which are assigned in descending order.
 var dynamicCases = []scenario{
 	{name: "T108_FromTheTopDown", run: fromTheTopDown},
 	{name: "T109_OwnAddress", run: ownAddress},

@@ -11,7 +11,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group E: the life cycle of a TM.
+// The cases of group E of transport-tests: the life cycle of a TM.
 var lifeCases = []scenario{
 	{name: "T042_MalformedAddress", run: malformedAddress},
 	{name: "T043_WrongPortal", run: wrongPortal},

@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group G: messages.
+// The cases of group G of transport-tests: messages.
 var messageCases = []scenario{
 	{name: "T058_Cancel", run: cancelReceive},
 	{name: "T059_Sizes", run: sizes},

@@ -304,7 +304,7 @@ func (s *runner) grow(p *poolModel, n int) {
 		p.out++
 		s.hasPut(p, &bufferModel{host: p.host, size: p.config.Segments * p.config.SegmentSize, pool: p}, transport.AnyColour)
 	}
-	if p.low > low { // TMs have taken some: Low is called once, for the rest
+	if p.low > low { // waiting TMs have taken buffers: Low is called at most once, at the end
 		p.low = low
 		if len(p.free) < p.threshold {
 			p.low++

@@ -279,7 +279,7 @@ func (s *runner) comparePool(p *poolModel) {
 	if n := int(p.lastCalls.notEmpty.Swap(0)); n != p.notEmpty {
 		s.fail("pool %d has said %d times that it is not empty, not %d", p.host, n, p.notEmpty)
 	}
-	// A TM that takes several buffers causes one call.
+	// A TM that takes several buffers causes one call of Low.
 	if n := int(p.lastCalls.low.Swap(0)); n > p.low || n == 0 && p.low > 0 {
 		s.fail("pool %d has said %d times that it is low, not %d", p.host, n, p.low)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group H: several messages in one buffer.
+// The cases of group H of transport-tests: several messages in one buffer.
 var severalCases = []scenario{
 	{name: "T068_FourMessages", run: fourMessages},
 	{name: "T069_TwoBuffers", run: twoBuffers},

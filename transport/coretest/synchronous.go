@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group M: synchronous delivery.
+// The cases of group M of transport-tests: synchronous delivery.
 var synchronousCases = []scenario{
 	{name: "T102_NothingPending", run: nothingPending},
 	{name: "T103_Notify", run: notify},

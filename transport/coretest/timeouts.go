@@ -7,7 +7,7 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Group J: deadlines.
+// The cases of group J of transport-tests: deadlines.
 var timeoutCases = []scenario{
 	{name: "T085_EachQueue", run: eachQueueTimesOut},
 	{name: "T086_SeveralDeadlines", run: severalDeadlines},

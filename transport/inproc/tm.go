@@ -173,7 +173,7 @@ func (t *tm) start(op *transport.Op, b *buffer, more bool) (lnet.Handle, error) 
 	case transport.ActiveBulkSend:
 		return t.put(op, uint64(op.MatchBits), &d, more)
 	case transport.ActiveBulkRecv:
-		d.Threshold = 2 // SEND and REPLY
+		d.Threshold = 2 // a GET has two events: SEND and REPLY
 		return t.get(op, &d, more)
 	}
 	return lnet.NoHandle, errNoQueue
