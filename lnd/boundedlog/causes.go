@@ -77,10 +77,10 @@ type report struct {
 	ago      time.Duration // time since the event that the line shows
 }
 
-// note processes an event at the time now. tell reports whether to write it now. In that case, more is the
+// note processes an event at the time now. writeNow reports whether to write it now. In that case, more is the
 // number of events that were counted before and that the line has to report, and within is the time since the
 // first of them. note allocates only if the subject is new.
-func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.Attr) (more uint64, within time.Duration, tell bool) {
+func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.Attr) (more uint64, within time.Duration, writeNow bool) {
 	k := c.cause(l)
 	s := k.subjects[l.Of]
 	switch {

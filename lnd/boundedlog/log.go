@@ -95,13 +95,13 @@ func (b *Log) Report(l Line, attrs ...slog.Attr) {
 	if c.causes.due != 0 && c.causes.due <= now {
 		late = c.causes.expire(now, false)
 	}
-	more, within, tell := c.causes.note(now, &l, h.Handler, attrs)
+	more, within, writeNow := c.causes.note(now, &l, h.Handler, attrs)
 	c.arm(now)
 	c.mu.Unlock()
 	for k := range late {
 		late[k].write()
 	}
-	if tell {
+	if writeNow {
 		r := newRecord(&l, true, attrs)
 		if more > 0 {
 			r.AddAttrs(slog.Uint64("more", more), slog.Duration("within", rounded(within)))

@@ -141,7 +141,7 @@ func TestLogOfStrangers(t *testing.T) {
 }
 
 // TestLogAtDebug: given very many lines at debug, then those above the limit are only counted, with
-// Tell and without. Lines below the level do not count against the limit.
+// Report and without. Lines below the level do not count against the limit.
 func TestLogAtDebug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelDebug)

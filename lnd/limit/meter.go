@@ -16,9 +16,9 @@ type Rate struct {
 // Meter counts the events of one source and compares them with a Rate. It occupies one word. The zero value has
 // counted nothing. It is safe for concurrent use.
 type Meter struct {
-	// owed is the time at which the events so far no longer count against the burst, in ns of the caller's
+	// clearAt is the time at which the events so far no longer count against the burst, in ns of the caller's
 	// clock.
-	owed atomic.Int64
+	clearAt atomic.Int64
 }
 
 // Allow counts n events at time now, in ns of the caller's clock, and returns true. If the rate does not
@@ -29,23 +29,23 @@ func (m *Meter) Allow(r Rate, now int64, n int) bool {
 		return false
 	}
 	for {
-		owed := m.owed.Load()
-		next := max(owed, now) + int64(n)*int64(r.Every)
+		clearAt := m.clearAt.Load()
+		next := max(clearAt, now) + int64(n)*int64(r.Every)
 		if next > now+int64(r.Burst)*int64(r.Every) {
 			return false
 		}
-		if m.owed.CompareAndSwap(owed, next) {
+		if m.clearAt.CompareAndSwap(clearAt, next) {
 			return true
 		}
 	}
 }
 
 // Return takes back n events that Allow has counted with the same Rate.
-func (m *Meter) Return(r Rate, n int) { m.owed.Add(-int64(n) * int64(r.Every)) }
+func (m *Meter) Return(r Rate, n int) { m.clearAt.Add(-int64(n) * int64(r.Every)) }
 
 // Idle reports whether none of the events so far counts against the burst any more. The meter is then
 // equivalent to a new one.
-func (m *Meter) Idle(now int64) bool { return m.owed.Load() <= now }
+func (m *Meter) Idle(now int64) bool { return m.clearAt.Load() <= now }
 
 // SourceOf returns the address under which limits count the source a. For an IPv6 address it is the /64
 // network, because one host may have all addresses of it. For an IPv4-mapped IPv6 address it is the IPv4

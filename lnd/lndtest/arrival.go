@@ -23,7 +23,7 @@ type arrival struct {
 	placed      bool     // the node has given the placement
 	prompt      bool     // the placement was given within the upcall Arrived
 	withdrawn   bool     // the upcall Withdrawn was made
-	telling     bool     // the upcall Withdrawn is running
+	withdrawing bool     // the upcall Withdrawn is running
 	wanted      bool     // the placement asks for a completion
 	posthumous  bool     // the placement was given after Close
 	completions int      // calls of Received
@@ -62,7 +62,7 @@ func (a *arrival) Received(m *lnd.Rx, err error) {
 	if m != a.m {
 		s.fault("Received with another Rx than the one that arrived")
 	}
-	if a.telling {
+	if a.withdrawing {
 		s.fault(fmt.Sprintf("node %d: Received while Withdrawn runs", a.n.k))
 	}
 	a.completions++

@@ -160,14 +160,14 @@ func (n *node) Withdrawn(m *lnd.Rx) {
 	case a.completions > 0:
 		s.fault(fmt.Sprintf("node %d: Withdrawn for an arrival that was complete", n.k))
 	}
-	a.withdrawn, a.telling = true, true
+	a.withdrawn, a.withdrawing = true, true
 	gone := n.gone
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	if gone != nil {
 		gone(a)
 	}
-	s.note(func() { a.telling = false })
+	s.note(func() { a.withdrawing = false })
 }
 
 // place gives the placement of all held arrivals: the whole payload is kept. This also becomes the policy for

@@ -54,7 +54,7 @@ func (s *stage) park(from, to *node, size int) *arrival {
 // awaitWithdrawn waits until the upcall Withdrawn for a has returned.
 func (s *stage) awaitWithdrawn(a *arrival) {
 	s.t.Helper()
-	s.await("Withdrawn", func() bool { return a.withdrawn && !a.telling })
+	s.await("Withdrawn", func() bool { return a.withdrawn && !a.withdrawing })
 }
 
 // awaitFailed waits until a is complete, and checks that it has completed with an error.

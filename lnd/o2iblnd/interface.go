@@ -32,10 +32,10 @@ type Interface struct {
 	ticked   time.Time // time of the keeper's last tick
 	resumed  time.Time // time of the last tick that was late because this machine was busy; only the keeper uses it
 
-	mu     sync.RWMutex               // guards the fields below
-	bound  *listener                  // nil while the interface has no device
-	hungry []memoryWaiter             // what waits for registered memory
-	regs   map[*registration]struct{} // memory that the program has registered
+	mu            sync.RWMutex               // guards the fields below
+	bound         *listener                  // nil while the interface has no device
+	memoryWaiters []memoryWaiter             // what waits for registered memory
+	regs          map[*registration]struct{} // memory that the program has registered
 }
 
 var (

@@ -154,7 +154,7 @@ func (i *Interface) perform(t task) (stop bool) {
 func (i *Interface) busy() bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return i.Len() > 0 || len(i.hungry) > 0 || i.bound == nil && !i.absent
+	return i.Len() > 0 || len(i.memoryWaiters) > 0 || i.bound == nil && !i.absent
 }
 
 // tick does the periodic work of the keeper. If the keeper did not run for a while, tick records that, so that
@@ -245,7 +245,7 @@ type memoryWaiter struct {
 func (i *Interface) waitForMemory(h memoryWaiter) {
 	i.counters.memoryWaits.Add(1)
 	i.mu.Lock()
-	i.hungry = append(i.hungry, h)
+	i.memoryWaiters = append(i.memoryWaiters, h)
 	i.mu.Unlock()
 	if i.Closed() {
 		i.keeper.do(task{kind: taskMemory})
@@ -257,12 +257,12 @@ func (i *Interface) waitForMemory(h memoryWaiter) {
 // waited too long fails.
 func (i *Interface) serveMemoryWaiters(now time.Time) {
 	i.mu.Lock()
-	list := i.hungry
-	i.hungry = nil
+	list := i.memoryWaiters
+	i.memoryWaiters = nil
 	i.mu.Unlock()
 	closing := i.Closed()
 	var again []memoryWaiter
-	var unfed map[lnet.NID]bool
+	var waiting map[lnet.NID]bool
 	for _, h := range list {
 		late := now.Sub(h.since) >= i.Timeout()
 		switch {
@@ -278,17 +278,17 @@ func (i *Interface) serveMemoryWaiters(now time.Time) {
 			i.Out.Add(peering.Failed(h.m, i.Error("send", h.m.To.NID, lnd.StatusRemoteDropped, peering.ErrClosing)))
 		case late:
 			i.Out.Add(peering.Failed(h.m, i.Error("send", h.m.To.NID, lnd.StatusLocalTimeout, errMemoryTime)))
-		case unfed[h.m.To.NID]:
+		case waiting[h.m.To.NID]:
 			again = append(again, h)
 		default:
 			to := h.m.To.NID
 			i.Submit(h.m, process(to))
 			if i.removeMemoryWaiter(h.m) {
 				again = append(again, h)
-				if unfed == nil {
-					unfed = make(map[lnet.NID]bool)
+				if waiting == nil {
+					waiting = make(map[lnet.NID]bool)
 				}
-				unfed[to] = true
+				waiting[to] = true
 			}
 		}
 	}
@@ -296,10 +296,10 @@ func (i *Interface) serveMemoryWaiters(now time.Time) {
 }
 
 // requeueMemoryWaiters puts entries back into the queue, before those that were added since.
-func (i *Interface) requeueMemoryWaiters(unfed []memoryWaiter) {
+func (i *Interface) requeueMemoryWaiters(list []memoryWaiter) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.hungry = append(unfed, i.hungry...)
+	i.memoryWaiters = append(list, i.memoryWaiters...)
 }
 
 // removeMemoryWaiter removes the message m from the queue of those that wait for memory. It returns false if
@@ -307,9 +307,9 @@ func (i *Interface) requeueMemoryWaiters(unfed []memoryWaiter) {
 func (i *Interface) removeMemoryWaiter(m *lnd.Tx) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	k := slices.IndexFunc(i.hungry, func(h memoryWaiter) bool { return h.m == m })
+	k := slices.IndexFunc(i.memoryWaiters, func(h memoryWaiter) bool { return h.m == m })
 	if k >= 0 {
-		i.hungry = slices.Delete(i.hungry, k, k+1)
+		i.memoryWaiters = slices.Delete(i.memoryWaiters, k, k+1)
 	}
 	return k >= 0
 }

@@ -67,9 +67,9 @@ func TestRoomInQueues(t *testing.T) {
 // messages to a peer stays.
 func TestUnfedWaitFirst(t *testing.T) {
 	a, b, c := &lnd.Tx{}, &lnd.Tx{}, &lnd.Tx{}
-	i := &Interface{hungry: []memoryWaiter{{m: c}}}
+	i := &Interface{memoryWaiters: []memoryWaiter{{m: c}}}
 	i.requeueMemoryWaiters([]memoryWaiter{{m: a}, {m: b}})
-	if len(i.hungry) != 3 || i.hungry[0].m != a || i.hungry[1].m != b || i.hungry[2].m != c {
-		t.Errorf("%d wait, not in the order in which they came", len(i.hungry))
+	if len(i.memoryWaiters) != 3 || i.memoryWaiters[0].m != a || i.memoryWaiters[1].m != b || i.memoryWaiters[2].m != c {
+		t.Errorf("%d wait, not in the order in which they came", len(i.memoryWaiters))
 	}
 }

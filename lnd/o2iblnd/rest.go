@@ -27,7 +27,7 @@ func (i *Interface) rest(now time.Time) time.Duration {
 // keepalive if that is earlier than due.
 func (i *Interface) resting(due *time.Time) bool {
 	i.mu.RLock()
-	rests := i.bound != nil && !i.Closed() && len(i.hungry) == 0
+	rests := i.bound != nil && !i.Closed() && len(i.memoryWaiters) == 0
 	i.mu.RUnlock()
 	if !rests {
 		return false

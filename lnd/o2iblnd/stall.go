@@ -58,7 +58,7 @@ func (i *Interface) Recall(nid lnet.NID, match func(*lnd.Tx) bool) {
 func (i *Interface) recallMemoryWaiters(nid lnet.NID, match func(*lnd.Tx) bool) (back []*lnd.Tx) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.hungry = slices.DeleteFunc(i.hungry, func(h memoryWaiter) bool {
+	i.memoryWaiters = slices.DeleteFunc(i.memoryWaiters, func(h memoryWaiter) bool {
 		yes := h.m != nil && (nid.IsZero() || h.m.To.NID == nid) && match(h.m)
 		if yes {
 			back = append(back, h.m)

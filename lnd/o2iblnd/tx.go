@@ -86,8 +86,8 @@ func (t *tx) get() (err error) {
 	return err
 }
 
-// copyOut copies from the program's memory to to. It returns a *memory.Fault if a part of that memory is no
-// longer accessible.
+// copyOut copies the bytes of from, which is memory of the program, into the slice to. It returns a
+// *memory.Fault if a part of the program's memory is no longer accessible.
 func copyOut(to []byte, from memory.Vector) error {
 	if f := memory.Guard(func() { from.CopyTo(to) }); f != nil {
 		return f
@@ -95,8 +95,8 @@ func copyOut(to []byte, from memory.Vector) error {
 	return nil
 }
 
-// copyIn copies from from to the program's memory. It returns a *memory.Fault if a part of that memory is no
-// longer accessible.
+// copyIn copies the slice from into the vector to, which is memory of the program. It returns a *memory.Fault
+// if a part of the program's memory is no longer accessible.
 func copyIn(to memory.Vector, from []byte) error {
 	if f := memory.Guard(func() { to.CopyFrom(from) }); f != nil {
 		return f

@@ -7,10 +7,10 @@ import "time"
 // answer at all.
 const probePatience = 2 * time.Second
 
-// Doubt is the state of the question whether a peer's connections still belong to its current incarnation. A
+// Doubt is set while it is uncertain whether a peer's connections still belong to its current incarnation. A
 // doubt begins when another NID of the peer announces a newer incarnation (lnd.Interface.Probe). Each NI has
-// its own incarnation, so the announcement alone does not show that this NID's incarnation has ended; a probe
-// on the connections shows it. The zero value means that there is no doubt. The peer's lock guards it.
+// its own incarnation, so the announcement does not show that this NID's incarnation has ended; a probe on the
+// connections does. The zero value means that there is no doubt. The peer's lock guards it.
 type Doubt struct {
 	begun  bool
 	probed time.Time // when the probe was sent; zero before that

@@ -50,7 +50,7 @@ type conn struct {
 	dead        bool
 	cause       error // why the connection is dead
 	writing     bool  // a goroutine has the writer's role
-	owed        bool  // the interface's Group counts the writer's role until it is released
+	counted     bool  // the interface's Group counts the writer's role until it is released
 	awaited     bool  // a flusher was started and has not begun to write
 	queued      txQueue
 	acks        protocol.AckQueue
@@ -124,7 +124,7 @@ func (c *conn) markDead(cause error) []*lnd.Tx {
 	defer c.mu.Unlock()
 	c.dead, c.cause = true, cause
 	if c.writing {
-		c.owed = true
+		c.counted = true
 		c.peer.i.Group.Add(1)
 	}
 	return c.queued.takeAll()

@@ -426,10 +426,10 @@ func (c *conn) releaseWriter() {
 // releaseWriterLocked releases the writer's role. It is called with mu held and releases mu.
 func (c *conn) releaseWriterLocked() {
 	c.writing = false
-	owed := c.owed
-	c.owed = false
+	counted := c.counted
+	c.counted = false
 	c.mu.Unlock()
-	if owed {
+	if counted {
 		c.peer.i.Group.Done()
 	}
 }

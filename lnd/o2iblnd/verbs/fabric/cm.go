@@ -51,7 +51,7 @@ type id struct {
 	epoch       int          // number of calls of insist
 	backlog     int          // of a listener: the limit of unharvested
 	unharvested int          // of a listener: requests that the process has not fetched
-	told        bool         // the end of the connection was reported
+	endReported bool         // the end of the connection was reported
 	addrKnown   bool         // the peer's address is resolved
 }
 
@@ -264,7 +264,7 @@ func (f *Fabric) reject(w network.Way, to, from *id, reason int32, private []byt
 			return
 		}
 		to.state = cmFailed
-		to.told = true
+		to.endReported = true
 		// Like librdmacm, put the queue pair into the error state before the event is delivered. So posted work
 		// is flushed, and the process may see these completions before the event.
 		if to.qp != nil {
@@ -370,7 +370,7 @@ func (i *id) sendDisconnect() {
 		switch peer.state {
 		case cmEstablished, cmReplySent:
 			peer.state = cmDisconnectReceived
-			peer.tell(0)
+			peer.reportEnd(0)
 		case cmDisconnectSent:
 			peer.disconnected(0)
 			peer.sendGone()
@@ -393,13 +393,13 @@ func (i *id) sendGone() {
 // disconnected records and reports that both ends have ended.
 func (i *id) disconnected(status int32) {
 	i.state = cmDisconnected
-	i.tell(status)
+	i.reportEnd(status)
 }
 
-// tell reports the end of the connection to the process, once.
-func (i *id) tell(status int32) {
-	if !i.told {
-		i.told = true
+// reportEnd reports the end of the connection to the process, once.
+func (i *id) reportEnd(status int32) {
+	if !i.endReported {
+		i.endReported = true
 		i.push(verbs.Event{Kind: verbs.EventDisconnected, Status: status})
 	}
 }

@@ -308,7 +308,8 @@ func (q *qp) take(c verbs.Completion) {
 	q.complete(c, 0, 1)
 }
 
-// gather copies the payload of w to to. It returns false, and reports the access, if a key does not allow it.
+// gather copies the payload of w into the slice to. It returns false, and reports the access, if a key does not
+// allow it.
 func (q *qp) gather(w *work, to []byte) bool {
 	if w.taken {
 		copy(to, w.inline)
@@ -321,8 +322,8 @@ func (q *qp) gather(w *work, to []byte) bool {
 	return true
 }
 
-// gather copies the payload of w to to. If a key does not allow the access to a piece, it copies nothing and
-// returns the piece.
+// gather copies the payload of w into the slice to. If a key does not allow the access to a piece, it copies
+// nothing and returns the piece.
 func (d *opened) gather(w *work, to []byte) *verbs.Piece {
 	for k, s := range w.pieces {
 		if _, ok := d.find(s.Addr, s.Len, s.LKey, verbs.AccessRead); !ok {
