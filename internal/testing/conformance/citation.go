@@ -13,29 +13,29 @@ import (
 	"strings"
 )
 
-// A Citation is a reference to a section of the specification.
+// A Citation is a place in the module that refers to a section of the specification.
 type Citation struct {
-	File          string // path from the module's root, with slashes
+	File          string // path relative to the module's root, with slashes
 	Line          int
-	Text, Section string // "lnet-core", "7.3"; Text is empty if the citation does not name it
+	Text, Section string // such as "lnet-core" and "7.3"; Text is empty if it is not known which text is cited
 }
 
-// String returns the citation, preceded by its file and line.
+// String returns file, line, text and section.
 func (c Citation) String() string {
 	return fmt.Sprintf("%s:%d: %s", c.File, c.Line, strings.TrimSpace(c.Text+" "+c.Section))
 }
 
-// citations finds citations in prose.
+// citations finds citations in prose with regular expressions.
 type citations struct {
 	texts []string
-	named *regexp.Regexp // "lnet-core 5.3, 6.1": the text, the sections
-	bare  *regexp.Regexp // a section without a text
+	named *regexp.Regexp // a text and sections, such as "lnet-core 5.3, 6.1"
+	bare  *regexp.Regexp // sections without a text, such as "section 5.3"
 }
 
 const (
 	number = `[0-9]+(?:\.[0-9]+)*[a-z]?\b`
-	// Text that may stand between a section and the next one of the same text: the list and number of a
-	// rule, a step, "and".
+	// rule and next match what may stand between two sections of the same text: the number of a rule or
+	// step, and a comma or "and".
 	rule = `(?:\s+(?:step|item|row)s?\s+[0-9]+[a-z]?\b|(?:\s+[a-z]+)?\s+\([0-9]+[a-z]?\)(?:-\([0-9]+\))?)?`
 	next = `(?:,|\s+to|\s+and|,\s+and)\s+(?:§)?`
 )
@@ -47,7 +47,7 @@ var (
 
 func citationsOf(spec Spec) citations {
 	texts := slices.Sorted(maps.Keys(spec))
-	slices.Reverse(texts) // transport-tests before transport
+	slices.Reverse(texts) // so that transport-tests is tried before transport
 	return citations{
 		texts: texts,
 		named: regexp.MustCompile(`(?:^|[^-/\w])(` + strings.Join(texts, "|") + `)(?:\.md)?,?\s+(?:section\s+|§)?` +
@@ -56,7 +56,8 @@ func citationsOf(spec Spec) citations {
 	}
 }
 
-// in returns the citations in prose. A citation without a text gets the text own, which may be empty.
+// in returns the citations in the prose of a file. A citation that names no text gets the text own,
+// which may be empty.
 func (f citations) in(file, prose, own string) []Citation {
 	var found []Citation
 	line := 1
@@ -69,7 +70,7 @@ func (f citations) in(file, prose, own string) []Citation {
 	return found
 }
 
-// paragraphs yields the paragraphs of prose. A blank line ends a paragraph.
+// paragraphs yields the paragraphs of prose. A paragraph ends with a blank line.
 func paragraphs(prose string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from, to := 0, 0
@@ -86,15 +87,15 @@ func paragraphs(prose string) iter.Seq[string] {
 	}
 }
 
-// mayBeIn reports whether a paragraph contains one of the words that every citation has. It is much
-// faster than the regular expressions.
+// mayBeIn returns false if a paragraph has no citation, because it has none of the words that a citation
+// must have. It is much faster than the regular expressions.
 func (f citations) mayBeIn(paragraph string) bool {
 	return strings.Contains(paragraph, "§") || strings.Contains(paragraph, "ection") ||
 		slices.ContainsFunc(f.texts, func(text string) bool { return strings.Contains(paragraph, text) })
 }
 
-// inParagraph appends the citations in a paragraph to found. first is the position of the paragraph and
-// the text of citations that do not name one.
+// inParagraph appends the citations in a paragraph to found. first has the file and line of the
+// paragraph, and the text for citations that name none.
 func (f citations) inParagraph(found []Citation, first Citation, paragraph string) []Citation {
 	add := func(text string, from, to int) {
 		part := ruleForm.ReplaceAllStringFunc(paragraph[from:to], blank)
@@ -114,8 +115,8 @@ func (f citations) inParagraph(found []Citation, first Citation, paragraph strin
 	return found
 }
 
-// Citations returns all citations of the specification in a module, sorted by file. It reads the comments
-// of Go files and scripts, the rules of this package, and Markdown.
+// Citations returns all citations of the specification in a module, in the order of files. It reads the
+// comments of Go files and scripts, the rules of this package, and Markdown files.
 func Citations(module fs.FS, spec Spec) ([]Citation, error) {
 	forms := citationsOf(spec)
 	var found []Citation
@@ -147,8 +148,8 @@ func Citations(module fs.FS, spec Spec) ([]Citation, error) {
 	return found, err
 }
 
-// proseOf returns the function that extracts the prose of a file and blanks the rest. It returns nil for
-// files that do not cite the specification.
+// proseOf returns a function for the prose of the file with the given name: it replaces all other bytes
+// of the file's text by blanks. It returns nil for files in which citations are not looked for.
 func proseOf(name string) func(text string) string {
 	switch {
 	case path.Ext(name) == ".go":
@@ -163,7 +164,7 @@ func proseOf(name string) func(text string) string {
 	return nil
 }
 
-// goComments returns a Go file with everything blanked but the comments' text.
+// goComments returns the text of a Go file with everything except comments replaced by blanks.
 func goComments(source string) string {
 	prose := []byte(blank(source))
 	files := token.NewFileSet()
@@ -178,7 +179,7 @@ func goComments(source string) string {
 		if tok != token.COMMENT {
 			continue
 		}
-		// A literal leaves out carriage returns, so use the offsets in the source.
+		// The literal that Scan returns has no carriage returns, so use offsets in the source.
 		from := file.Offset(pos)
 		to := len(source)
 		if strings.HasPrefix(source[from:], "/*") {
@@ -190,7 +191,7 @@ func goComments(source string) string {
 	}
 }
 
-// hashComments returns a script with everything blanked but the comments' text.
+// hashComments returns the text of a script with everything except comments replaced by blanks.
 func hashComments(text string) string {
 	var prose strings.Builder
 	for line := range strings.Lines(text) {
@@ -209,7 +210,8 @@ var (
 	fileForm  = regexp.MustCompile("^`[a-z-]+\\.md`$")
 )
 
-// markdownProse blanks the code in Markdown. Of `FILE.md` in backquotes it blanks only the backquotes.
+// markdownProse returns Markdown with code replaced by blanks. A file name `FILE.md` in backquotes
+// stays, without the backquotes.
 func markdownProse(text string) string {
 	text = fenceForm.ReplaceAllStringFunc(text, blank)
 	return codeForm.ReplaceAllStringFunc(text, func(code string) string {
@@ -220,7 +222,7 @@ func markdownProse(text string) string {
 	})
 }
 
-// blank returns s with blanks in place of everything but line ends.
+// blank returns s with each byte except line ends replaced by a blank.
 func blank(s string) string {
 	b := []byte(s)
 	for k := range b {

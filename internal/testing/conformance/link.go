@@ -14,9 +14,10 @@ var (
 	titleForm = regexp.MustCompile(`^#+ +(.*?) *#*$`)
 )
 
-// Links checks the links between a module's Markdown files, in its root directory and below docs. The
-// file must exist, and the heading too if the link names one. It returns the number of good links and an
-// error for each other one.
+// Links checks the links in the Markdown files of a module's root directory and of docs that lead to
+// files of the module. The file must exist, and must have the heading that the link names, if any. Links
+// returns the number of good links, an error for each bad link, and an error if it could not read the
+// files.
 func Links(module fs.FS) (good int, bad []error, err error) {
 	anchors := map[string]map[string]bool{}
 	err = fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
@@ -36,9 +37,9 @@ func Links(module fs.FS) (good int, bad []error, err error) {
 		for _, at := range linkForm.FindAllStringSubmatchIndex(prose, -1) {
 			to := prose[at[2]:at[3]]
 			if strings.Contains(to, ":") {
-				continue // outside of the module
+				continue // a URL outside of the module
 			}
-			if err := follow(module, anchors, name, to); err != nil {
+			if err := checkTarget(module, anchors, name, to); err != nil {
 				bad = append(bad, fmt.Errorf("%s:%d: link to %s: %w", name, 1+strings.Count(prose[:at[2]], "\n"), to, err))
 				continue
 			}
@@ -49,8 +50,9 @@ func Links(module fs.FS) (good int, bad []error, err error) {
 	return good, bad, err
 }
 
-// follow checks the target of a link in the file from.
-func follow(module fs.FS, anchors map[string]map[string]bool, from, to string) error {
+// checkTarget returns an error if the target to of a link in the file from does not exist. anchors
+// caches the anchors by file.
+func checkTarget(module fs.FS, anchors map[string]map[string]bool, from, to string) error {
 	file, anchor, named := strings.Cut(to, "#")
 	target := from
 	if file != "" {
@@ -75,7 +77,7 @@ func follow(module fs.FS, anchors map[string]map[string]bool, from, to string) e
 	return nil
 }
 
-// anchorsOf returns the anchors of the headings in a text.
+// anchorsOf returns the anchors of all headings in a Markdown text.
 func anchorsOf(text string) map[string]bool {
 	anchors := map[string]bool{}
 	for line := range strings.Lines(fenceForm.ReplaceAllStringFunc(text, blank)) {
@@ -92,8 +94,8 @@ func anchorsOf(text string) map[string]bool {
 	return anchors
 }
 
-// anchorOf returns the anchor of a heading as GitHub forms it: lower case, hyphens for blanks, no
-// punctuation.
+// anchorOf returns the anchor that GitHub gives to a heading: in lower case, with hyphens instead of
+// blanks, and without punctuation.
 func anchorOf(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Page returns the page: each rule with the tests that cover it. Its links are relative to a
-// directory at the root of the repository, such as bin.
+// Page returns a Markdown page with each rule and the tests that cover it, which are in shown by the ID
+// of the rule. Its links are right in a directory directly below the module's root, such as bin.
 func Page(sections []Section, shown map[string][]Test) []byte {
 	var b strings.Builder
 	b.WriteString(`# Which test shows which rule
@@ -46,14 +46,13 @@ other tests: they show the same behaviour, mostly without a network.
 		fmt.Fprintf(&b, "\n## %s: %s\n\n| %s | shown by |\n|---|---|---|\n", s.ID, cell(s.Title), heading)
 		for _, r := range s.Rules {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n",
-				strings.ReplaceAll(strings.TrimPrefix(r.ID, s.document()+" "), " ", "\u00a0"), cell(r.Title), proof(r, shown[r.ID]))
+				strings.ReplaceAll(strings.TrimPrefix(r.ID, s.document()+" "), " ", "\u00a0"), cell(r.Title), coverage(r, shown[r.ID]))
 		}
 	}
 	return []byte(b.String())
 }
 
-// count has the number of all rules, of the rules with a test, and of the rules without a test that give a
-// reason.
+// count counts rules: all of them, those with a test, and those that have a reason instead of a test.
 type count struct{ rules, tested, reasoned int }
 
 func (c *count) add(rules []Rule, shown map[string][]Test) {
@@ -68,8 +67,8 @@ func (c *count) add(rules []Rule, shown map[string][]Test) {
 	}
 }
 
-// proof returns the text beside a rule: its tests or its reason.
-func proof(r Rule, tests []Test) string {
+// coverage returns the text for the column beside a rule: links to its tests, or its reason.
+func coverage(r Rule, tests []Test) string {
 	switch {
 	case len(tests) > 0:
 		var links []string

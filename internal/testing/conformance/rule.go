@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// The rules that tests must cover, one file for each document.
+// rules has the rules that tests must cover, one file for each document.
 //
-// A line "= DOCUMENT SECTION", TAB, title opens a section. Every other line is a rule: its ID, TAB, and
-// its subject. If no test covers it, another TAB and the reason follow. The reason begins with a category
-// and a colon:
+// A section begins with a line "= DOCUMENT SECTION", TAB, title. Each other line is a rule: its ID, TAB,
+// and its subject. If no test covers the rule, another TAB and the reason follow. The reason begins with
+// a category and a colon:
 //
 //	internal	how another implementation works inside, or what cannot be seen
 //	commands	a command that lnetdctl does not have, or its text, not the engine's
@@ -35,22 +35,22 @@ type Section struct {
 type Rule struct {
 	ID     string // section, list, number: "lnet-core 2.2 attach (1)"
 	Title  string
-	Reason string // why no test covers it; usually empty
-	place  place
+	Reason string // why no test covers the rule; empty if one does
+	id     ruleID
 }
 
-// place is a parsed rule ID.
-type place struct {
-	section string // with its document
+// ruleID is the parsed ID of a rule.
+type ruleID struct {
+	section string // with its document: "lnet-core 4.2"
 	list    string // empty if the section has only one list, or for the rule that is the section itself
 	number  int    // 0 if the rule has no number
-	letter  string // of a rule below a numbered one: "a"
+	letter  string // of a rule that is part of a numbered one, such as "a" in (3a)
 }
 
-// follows reports whether the number of a rule at p may come directly after that of one at q. A missing
-// number means that a rule was removed by accident. A section may continue the numbers of the previous
-// section in the same chapter.
-func (p place) follows(q place) bool {
+// follows reports whether a rule with ID p may stand directly after a rule with ID q. It returns false
+// if a number between both is missing, because a rule was probably removed by accident. A section may
+// continue the numbers of the previous section in the same chapter.
+func (p ruleID) follows(q ruleID) bool {
 	switch {
 	case p.document() == suites || p.document() == behaviours:
 		return true
@@ -58,7 +58,7 @@ func (p place) follows(q place) bool {
 		p.list == "" && q.list == "" && q.number != 0 && p.number == q.number+1:
 		return true
 	case p.section != q.section:
-		q = place{}
+		q = ruleID{}
 	}
 	switch {
 	case p.number == 0 || p.list != q.list:
@@ -69,7 +69,7 @@ func (p place) follows(q place) bool {
 	return p.number == q.number+1
 }
 
-func (p place) document() string { return documentOf(p.section) }
+func (p ruleID) document() string { return documentOf(p.section) }
 
 func (s Section) document() string { return documentOf(s.ID) }
 
@@ -79,15 +79,17 @@ func documentOf(id string) string {
 	return d
 }
 
-// chapter returns the section above this one: "selection 8" for "selection 8.2".
-func (p place) chapter() string {
+// chapter returns the section that contains this one: "selection 8" for "selection 8.2". It returns ""
+// if there is none.
+func (p ruleID) chapter() string {
 	if k := strings.LastIndexByte(p.section, '.'); k >= 0 {
 		return p.section[:k]
 	}
 	return ""
 }
 
-// Rules returns the sections of all documents.
+// Rules returns the sections of all documents with their rules. It returns an error if a file is
+// malformed.
 func Rules() ([]Section, error) {
 	var all []Section
 	for _, document := range documents {
@@ -112,7 +114,7 @@ var (
 
 func parseRules(name, text string) ([]Section, error) {
 	var sections []Section
-	var last place
+	var last ruleID
 	seen := map[string]bool{}
 	for k, line := range strings.Split(text, "\n") {
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -152,27 +154,27 @@ func parseRules(name, text string) ([]Section, error) {
 		if reason != "" && !reasonForm.MatchString(reason) {
 			return fail("rule %q: reason %q has no kind", id, reason)
 		}
-		current.Rules = append(current.Rules, Rule{ID: id, Title: title, Reason: reason, place: at})
+		current.Rules = append(current.Rules, Rule{ID: id, Title: title, Reason: reason, id: at})
 	}
 	return sections, nil
 }
 
-// parseID parses the ID of a rule in a section.
-func parseID(section, id string) (place, error) {
+// parseID parses the ID of a rule, which must be in the given section.
+func parseID(section, id string) (ruleID, error) {
 	if requirementForm.MatchString(id) {
-		return place{section: section, list: id}, nil
+		return ruleID{section: section, list: id}, nil
 	}
 	rest, ok := strings.CutPrefix(id, section)
 	if !ok {
-		return place{}, fmt.Errorf("in section %q", section)
+		return ruleID{}, fmt.Errorf("in section %q", section)
 	}
 	document := documentOf(section)
 	it, err := parseItem(document, strings.TrimPrefix(id, document+" "))
 	if err != nil {
-		return place{}, err
+		return ruleID{}, err
 	}
 	if it.section != section || it.last != it.first {
-		return place{}, fmt.Errorf("%q after the section", rest)
+		return ruleID{}, fmt.Errorf("%q after the section", rest)
 	}
-	return place{section: section, list: it.list, number: it.first, letter: it.letter}, nil
+	return ruleID{section: section, list: it.list, number: it.first, letter: it.letter}, nil
 }

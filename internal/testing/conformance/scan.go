@@ -16,11 +16,11 @@ import (
 
 // A Test is a test function, or a script that a test function runs.
 type Test struct {
-	File string // path from the module's root, with slashes
-	Name string // of the function; empty for a script
+	File string // path relative to the module's root, with slashes
+	Name string // name of the function; empty for a script
 }
 
-// String returns the name of the test, preceded by that of its package.
+// String returns the name of the package and of the test.
 func (t Test) String() string {
 	dir, script, ok := strings.Cut(t.File, "/testdata/")
 	if ok {
@@ -29,26 +29,26 @@ func (t Test) String() string {
 	return path.Base(path.Dir(t.File)) + "." + t.Name
 }
 
-// scan is the state of Scan.
-type scan struct {
-	sections []Section
-	files    *token.FileSet
-	packages map[string][]*ast.File // of test files, by directory and package name
-	suites   map[string][]*ast.File // by directory
-	isOne    map[string]bool        // caches isSuite, by directory
-	shown    map[string][]Test
+// tagScanner is the state of a call of Scan.
+type tagScanner struct {
+	sections   []Section
+	files      *token.FileSet
+	packages   map[string][]*ast.File // parsed test files, by directory and package name
+	suites     map[string][]*ast.File // parsed files of suites, by directory
+	suiteCache map[string]bool        // results of isSuite, by directory
+	shown      map[string][]Test
 }
 
-// Scan reads the tags in a module's test files and test suites. It returns the tests of each rule by the
-// rule's ID, sorted by file and name. The error joins those of all files, each with its position.
+// Scan reads the tags in a module's test files and test suites. It returns the tests that cover each
+// rule, by the rule's ID, sorted by file and name. The error joins all errors, each with its position.
 func Scan(module fs.FS, sections []Section) (map[string][]Test, error) {
-	s := &scan{sections, token.NewFileSet(), map[string][]*ast.File{}, map[string][]*ast.File{}, map[string]bool{}, map[string][]Test{}}
+	s := &tagScanner{sections, token.NewFileSet(), map[string][]*ast.File{}, map[string][]*ast.File{}, map[string]bool{}, map[string][]Test{}}
 	err := fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir():
-			return enter(module, name)
+			return skipDir(module, name)
 		case !strings.HasSuffix(name, ".go"):
 			return nil
 		}
@@ -88,9 +88,9 @@ func Scan(module fs.FS, sections []Section) (map[string][]Test, error) {
 	return shown, errors.Join(errs...)
 }
 
-// enter returns fs.SkipDir for directories that go test ./... skips: hidden directories, test data, other
-// modules, and bin, which go.mod excludes.
-func enter(module fs.FS, name string) error {
+// skipDir returns fs.SkipDir if `go test ./...` does not test the directory: it is hidden, has test
+// data, is another module, or is bin, which go.mod excludes. Otherwise it returns nil.
+func skipDir(module fs.FS, name string) error {
 	if name == "." {
 		return nil
 	}
@@ -104,8 +104,8 @@ func enter(module fs.FS, name string) error {
 	return nil
 }
 
-// read parses a test file or a file of a suite.
-func (s *scan) read(module fs.FS, name string) error {
+// read parses a Go file, if it is a test file or belongs to a suite.
+func (s *tagScanner) read(module fs.FS, name string) error {
 	key, in := path.Dir(name), s.suites
 	test := strings.HasSuffix(name, "_test.go")
 	if !test && !s.isSuite(module, key) {
@@ -126,22 +126,22 @@ func (s *scan) read(module fs.FS, name string) error {
 	return nil
 }
 
-// isSuite reports whether the package in a directory is made for the tests of others: it imports testing
-// but is not a test.
-func (s *scan) isSuite(module fs.FS, dir string) bool {
-	is, known := s.isOne[dir]
+// isSuite reports whether the package in a directory is a suite for the tests of other packages: a file
+// that is not a test file imports testing.
+func (s *tagScanner) isSuite(module fs.FS, dir string) bool {
+	is, known := s.suiteCache[dir]
 	if !known {
 		names, _ := fs.Glob(module, path.Join(dir, "*.go"))
 		is = slices.ContainsFunc(names, func(name string) bool {
 			source, _ := fs.ReadFile(module, name)
 			return !strings.HasSuffix(name, "_test.go") && bytes.Contains(source, []byte(`"testing"`))
 		})
-		s.isOne[dir] = is
+		s.suiteCache[dir] = is
 	}
 	return is
 }
 
-// modulePath returns the module's path from go.mod, or "" without a go.mod.
+// modulePath returns the module's path from go.mod, or "" if there is no go.mod.
 func modulePath(module fs.FS) string {
 	text, _ := fs.ReadFile(module, "go.mod")
 	for line := range strings.Lines(string(text)) {
@@ -152,8 +152,9 @@ func modulePath(module fs.FS) string {
 	return ""
 }
 
-// tags adds the rules of the tags in a package's files. around returns the tests that a tag belongs to.
-func (s *scan) tags(p []*ast.File, around func(*ast.File, *ast.Comment) []Test) []error {
+// tags reads the tags in the files of a package, and adds the tests that each tag belongs to, which
+// around returns, to the rules that the tag names.
+func (s *tagScanner) tags(p []*ast.File, around func(*ast.File, *ast.Comment) []Test) []error {
 	var errs []error
 	for _, f := range p {
 		for _, group := range f.Comments {

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// scripts is the directory of the scripts that a package's tests run.
+// scripts is the directory, relative to a package, of the scripts that its tests run.
 const scripts = "testdata/script"
 
-// scanScripts adds the tags in the scripts of one package to shown. It reads the directories that the
-// package's test files name.
+// scanScripts reads the tags in the scripts of the package in dir, and adds each script to the rules in
+// shown that it names. It reads the script directories that the package's test files p mention.
 func scanScripts(module fs.FS, dir string, p []*ast.File, sections []Section, shown map[string][]Test) error {
 	var errs []error
 	for _, d := range scriptDirs(p) {
@@ -39,8 +39,8 @@ func scanScripts(module fs.FS, dir string, p []*ast.File, sections []Section, sh
 	return errors.Join(errs...)
 }
 
-// scriptDirs returns the script directories that appear in strings of test files. Tests pass such a
-// string to the function that runs the scripts.
+// scriptDirs returns the script directories that string literals in test files name. A test passes such
+// a string to the function that runs the scripts.
 func scriptDirs(p []*ast.File) []string {
 	var dirs []string
 	for _, f := range p {
@@ -57,7 +57,8 @@ func scriptDirs(p []*ast.File) []string {
 	return slices.Compact(dirs)
 }
 
-// scanScript adds the tags in a script's comments to shown.
+// scanScript reads the tags in the comments of a script, and adds the script to the rules in shown that
+// they name.
 func scanScript(name, text string, sections []Section, shown map[string][]Test) []error {
 	var errs []error
 	n := 0

@@ -12,7 +12,7 @@ import (
 // specDir is the directory of the specification.
 const specDir = "docs/spec"
 
-// Spec holds the section numbers of each text of the specification, by the text's name.
+// Spec is the set of section numbers of each text of the specification, by the name of the text.
 type Spec map[string]map[string]bool
 
 var (
@@ -20,7 +20,7 @@ var (
 	paragraphForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)+) `)
 )
 
-// ReadSpec reads the section numbers of a module's specification.
+// ReadSpec reads the section numbers of all texts in docs/spec of a module.
 func ReadSpec(module fs.FS) (Spec, error) {
 	files, err := fs.Glob(module, specDir+"/*.md")
 	if err != nil {
@@ -42,9 +42,9 @@ func ReadSpec(module fs.FS) (Spec, error) {
 	return spec, nil
 }
 
-// sectionsOf returns the numbers of a text's sections. A section starts with a heading, or with a
-// paragraph that begins with a number. The number of such a paragraph must be in the current chapter and
-// one more than the previous one. Otherwise the line happens to begin with a number ("2.15 adds kfi").
+// sectionsOf returns the section numbers in a text. A section starts with a numbered heading, or with a
+// paragraph that begins with a number. Such a number must continue the current chapter: it is one more
+// than the previous number. Otherwise the number is part of the prose ("2.15 adds kfi").
 func sectionsOf(text string) map[string]bool {
 	sections := map[string]bool{}
 	chapter, last := "", 0

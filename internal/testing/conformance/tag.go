@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// item is one item of a tag.
+// item is one item of a tag: the rules of a section that it names.
 type item struct {
 	section     string // with its document
 	list        string
 	first, last int    // 0 if the item has no number
-	letter      string // only if first == last
+	letter      string // set only if first == last
 }
 
-// Documents with numbers that are names: of the test cases in the reference's regression suites, and of
-// behaviours of transfer machines, in sections named by letters.
+// Documents in which numbers may be missing, because they are the numbers of test cases in the
+// reference's regression suites (suites) and of behaviours of transfer machines (behaviours).
 const (
 	suites     = "sanity-lnet"
 	behaviours = "transport-tests"
@@ -33,7 +33,7 @@ var (
 	itemForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)*|[A-Z])(?: ([a-z]+))?(?: \(([0-9]+)([a-z])?\)(?:-\(([0-9]+)\))?)?$`)
 )
 
-// parseTag returns the items of a comment line, or none if the line is not a tag.
+// parseTag returns the items of a comment line if the line is a tag. Otherwise it returns nil.
 func parseTag(line string) ([]item, error) {
 	form := tagForm.FindStringSubmatch(strings.TrimSpace(line))
 	if form == nil {
@@ -50,11 +50,11 @@ func parseTag(line string) ([]item, error) {
 	return items, nil
 }
 
-// requirementForm matches the name of a requirement of Motr's designs. The name is also the ID, in any
-// case (transport 1).
+// requirementForm matches the name of a requirement of Motr's designs, such as r.m0.net. The name, in
+// upper or lower case, is the ID of the rule (transport 1).
 var requirementForm = regexp.MustCompile(`^[iIrR]\.[a-zA-Z0-9.-]+$`)
 
-// requirement returns the ID of the rule for the requirement with that name.
+// requirement returns the ID of the rule for the requirement with the given name.
 func requirement(sections []Section, name string) ([]string, error) {
 	for _, s := range sections {
 		for _, r := range s.Rules {
@@ -66,7 +66,8 @@ func requirement(sections []Section, name string) ([]string, error) {
 	return nil, fmt.Errorf("%s: no such requirement", name)
 }
 
-// tagged returns the IDs of the rules that a comment line names, or none if the line is not a tag.
+// tagged returns the IDs of the rules that a comment line names if the line is a tag. Otherwise it
+// returns nil.
 func tagged(sections []Section, line string) ([]string, error) {
 	if name := strings.TrimSpace(line); requirementForm.MatchString(name) {
 		return requirement(sections, name)
@@ -103,22 +104,22 @@ func parseItem(document, text string) (item, error) {
 	return it, nil
 }
 
-// matches reports whether the item includes the rule at p.
-func (it item) matches(p place) bool {
+// matches reports whether the item includes the rule with ID p.
+func (it item) matches(p ruleID) bool {
 	return it.section == p.section && it.list == p.list && it.first <= p.number && p.number <= it.last &&
 		(it.letter == "" || it.letter == p.letter)
 }
 
-// resolve returns the IDs of the rules that an item includes. Each number of a range must be the number
-// of a rule.
+// resolve returns the IDs of the rules that an item includes. It returns an error if a number of the
+// item is the number of no rule.
 func resolve(sections []Section, it item) ([]string, error) {
 	var ids []string
 	numbers := map[int]bool{}
 	for _, s := range sections {
 		for _, r := range s.Rules {
-			if it.matches(r.place) {
+			if it.matches(r.id) {
 				ids = append(ids, r.ID)
-				numbers[r.place.number] = true
+				numbers[r.id.number] = true
 			}
 		}
 	}
@@ -128,7 +129,7 @@ func resolve(sections []Section, it item) ([]string, error) {
 	return ids, nil
 }
 
-// String returns the item in the form that it has in a tag.
+// String returns the item as it is written in a tag.
 func (it item) String() string {
 	s := it.section
 	if it.list != "" {

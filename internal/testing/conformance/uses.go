@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// uses records which tests of a package's test files use which declarations, directly or through other
-// declarations.
+// uses records the tests in the test files of a package, and which declarations use which names, to find
+// the tests that use a declaration directly or through others.
 type uses struct {
 	tests []testFunc
-	names map[ast.Decl][]string // names that it declares; for a method also its receiver's type
-	// users lists by name the declarations that use it. A name of another package is preceded by the
-	// package's path.
+	names map[ast.Decl][]string // the names that each declaration declares; for a method, the receiver's type
+	// users lists, by name, the names of the declarations that use it. The name of a declaration in another
+	// package is preceded by the path of that package.
 	users map[string][]string
 }
 
@@ -29,8 +29,8 @@ type testFunc struct {
 
 func usesOf(files *token.FileSet, p []*ast.File) *uses {
 	u := &uses{names: map[ast.Decl][]string{}, users: map[string][]string{}}
-	// Imported packages are not needed to resolve names within these files. The type checker reports
-	// errors for them, which are ignored.
+	// Names within these files can be resolved without the imported packages. The type checker reports
+	// errors because the imports are missing; they are ignored.
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	c := types.Config{Importer: noImports{}, Error: func(error) {}}
 	pkg, _ := c.Check(p[0].Name.Name, files, p, info)
@@ -38,7 +38,7 @@ func usesOf(files *token.FileSet, p []*ast.File) *uses {
 		for _, d := range f.Decls {
 			names := declared(d)
 			u.names[d] = names
-			if fn, ok := d.(*ast.FuncDecl); ok && runs(fn, f.Comments) {
+			if fn, ok := d.(*ast.FuncDecl); ok && isTest(fn, f.Comments) {
 				u.tests = append(u.tests, testFunc{Test{files.Position(d.Pos()).Filename, fn.Name.Name}, d})
 			}
 			ast.Inspect(d, func(n ast.Node) bool {
@@ -52,8 +52,8 @@ func usesOf(files *token.FileSet, p []*ast.File) *uses {
 	return u
 }
 
-// usedBy returns the name of this or another package that the node n itself uses, without its children,
-// or "" if it uses none.
+// usedBy returns the name that node n itself uses, not its children: a name of package pkg, or of
+// another package, preceded by that package's path. It returns "" if n uses no such name.
 func usedBy(n ast.Node, info *types.Info, pkg *types.Package) string {
 	switch n := n.(type) {
 	case *ast.Ident:
@@ -70,13 +70,13 @@ func usedBy(n ast.Node, info *types.Info, pkg *types.Package) string {
 	return ""
 }
 
-// noImports is an importer that returns no packages.
+// noImports is an importer that returns an error for each package.
 type noImports struct{}
 
 func (noImports) Import(string) (*types.Package, error) { return nil, errors.New("not looked at") }
 
-// declared returns the names that a declaration declares. For a method that includes the receiver's type,
-// because a user of the type may call the method.
+// declared returns the names that a declaration declares. For a method it returns the receiver's type,
+// because a declaration that uses the type may call the method.
 func declared(d ast.Decl) []string {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -110,8 +110,9 @@ func declared(d ast.Decl) []string {
 
 var outputForm = regexp.MustCompile(`(?i)^//[[:space:]]*(unordered )?output:`)
 
-// runs reports whether go test runs a function. It runs an example only if a comment states its output.
-func runs(fn *ast.FuncDecl, comments []*ast.CommentGroup) bool {
+// isTest reports whether go test runs a function. It runs an example only if a comment in the example
+// states its output.
+func isTest(fn *ast.FuncDecl, comments []*ast.CommentGroup) bool {
 	if fn.Recv != nil || fn.Body == nil || fn.Name.Name == "TestMain" {
 		return false
 	}
@@ -130,7 +131,8 @@ func runs(fn *ast.FuncDecl, comments []*ast.CommentGroup) bool {
 	return false
 }
 
-// declarationAround returns the declaration around a comment, or nil if it is outside of declarations.
+// declarationAround returns the declaration that contains a comment, or whose doc comment it belongs to,
+// or nil.
 func declarationAround(f *ast.File, c *ast.Comment) ast.Decl {
 	for _, d := range f.Decls {
 		from := d.Pos()
@@ -151,8 +153,8 @@ func declarationAround(f *ast.File, c *ast.Comment) ast.Decl {
 	return nil
 }
 
-// testsAround returns the tests that a comment belongs to: the test around it, or the tests that use the
-// declaration around it.
+// testsAround returns the tests that a comment belongs to: the test that contains it, or all tests that
+// use the declaration that contains it.
 func (u *uses) testsAround(f *ast.File, c *ast.Comment) []Test {
 	d := declarationAround(f, c)
 	if d == nil {
@@ -166,7 +168,7 @@ func (u *uses) testsAround(f *ast.File, c *ast.Comment) []Test {
 	return u.testsOf(u.names[d])
 }
 
-// testsOf returns the tests that use one of the names.
+// testsOf returns the tests that use one of the names, directly or through others.
 func (u *uses) testsOf(names []string) (tests []Test) {
 	reach := u.reaching(names)
 	for _, t := range u.tests {
@@ -177,8 +179,8 @@ func (u *uses) testsOf(names []string) (tests []Test) {
 	return tests
 }
 
-// exportedAround returns the exported names that use the declaration around a comment, directly or
-// through others. They are preceded by the package's path.
+// exportedAround returns the exported names of this package that use the declaration around a comment,
+// directly or through others. Each name is preceded by the package's path.
 func (u *uses) exportedAround(f *ast.File, c *ast.Comment, packagePath string) (names []string) {
 	d := declarationAround(f, c)
 	if d == nil {
@@ -195,8 +197,8 @@ func (u *uses) exportedAround(f *ast.File, c *ast.Comment, packagePath string) (
 	return names
 }
 
-// reaching returns targets and all names with declarations that use one of them, directly or through
-// others.
+// reaching returns the set of targets and of all names whose declarations use one of them, directly or
+// through others.
 func (u *uses) reaching(targets []string) map[string]bool {
 	reach := map[string]bool{}
 	for queue := slices.Clone(targets); len(queue) > 0; queue = queue[1:] {

@@ -30,7 +30,8 @@ func (d *Daemon) SetLNet(_ context.Context, r api.LNet) error {
 	return d.change(fmt.Sprintf("SetLNet %+v", r), func() error { d.Down = !r.Configured; return nil })
 }
 
-// Configuration returns the configuration that the lists describe.
+// Configuration returns a configuration with the nets, routes, policies, globals and configured peers of
+// the Daemon's fields.
 func (d *Daemon) Configuration(context.Context) (api.Configuration, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +51,8 @@ func (d *Daemon) Configuration(context.Context) (api.Configuration, error) {
 	return c, nil
 }
 
-// configuredNets returns the nets in the form of a configuration: with interfaces, without NIDs.
+// configuredNets returns the nets as a configuration has them: without 0@lo, and without the NIDs of NIs
+// that have interfaces.
 func configuredNets(all []api.Net) (nets []api.Net) {
 	for _, n := range all {
 		if n.Net.Type() == lnet.TypeLO {
@@ -67,7 +69,8 @@ func configuredNets(all []api.Net) (nets []api.Net) {
 	return nets
 }
 
-// ChangeConfiguration calls ChangeFunc.
+// ChangeConfiguration calls ChangeFunc and returns its results. Unless the change is a dry run, Refuse
+// is called before, and Done records the operation.
 func (d *Daemon) ChangeConfiguration(_ context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	var done api.ConfigurationChanged
 	if r.Dry {
@@ -101,9 +104,9 @@ func (d *Daemon) Errands(_ context.Context, doc api.Document) ([]api.Errand, err
 	return d.ErrandsFunc(doc)
 }
 
-// AddNet adds NIs to NetList: "10.0.0.N@net" for the Nth interface. It returns node.ErrExists if an
-// interface is in use, and ENODEV for names that begin with "no". The operation is the whole
-// request. The warnings are AddWarnings.
+// AddNet adds NIs to NetList: "10.0.0.N@net" for the Nth interface. It returns node.ErrExists if the NID
+// exists already, and ENODEV for interface names that begin with "no". Done records the whole request.
+// The returned warnings are AddWarnings.
 func (d *Daemon) AddNet(_ context.Context, r api.NetAddition) ([]string, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -116,7 +119,7 @@ func (d *Daemon) AddNet(_ context.Context, r api.NetAddition) ([]string, error) 
 		}
 		for k, name := range r.Interfaces {
 			if strings.HasPrefix(name, "no") {
-				return fmt.Errorf("No interface matching '%s': %w", name, syscall.ENODEV) //nolint:staticcheck // kernels' words
+				return fmt.Errorf("No interface matching '%s': %w", name, syscall.ENODEV) //nolint:staticcheck // the text of kernels
 			}
 			nid, err := lnet.ParseNID(fmt.Sprintf("10.0.0.%d@%s", k+1, r.Net))
 			if err != nil {
@@ -158,7 +161,7 @@ func (d *Daemon) DeleteNet(_ context.Context, r api.NetDeletion) error {
 	})
 }
 
-// SetNITunables records the request in Done.
+// SetNITunables only records the request in Done.
 func (d *Daemon) SetNITunables(_ context.Context, r api.NITunables) error {
 	text := fmt.Sprintf("SetNITunables %s %v %s", r.NID, r.All, r.Net)
 	for _, name := range slices.Sorted(maps.Keys(r.LND)) {

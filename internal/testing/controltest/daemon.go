@@ -19,8 +19,8 @@ import (
 	"github.com/lnetd/lnetd/selftest/console"
 )
 
-// Daemon is a server.Backend in memory. Set its fields before use, and read them afterwards. The
-// zero value is a node without nets.
+// Daemon is a server.Backend in memory. Its methods return and change its fields. Tests set the fields
+// before use and read them afterwards. The zero value is a node without nets.
 type Daemon struct {
 	Is        api.Version
 	Logs      api.Log
@@ -28,7 +28,7 @@ type Daemon struct {
 	PeerList  []api.Peer
 	RouteList []api.Route
 	Forwards  api.Routing
-	Buffers   api.Buffers // as set last, with -1 for unchanged numbers
+	Buffers   api.Buffers // argument of the last SetBuffers; -1: unchanged
 	Values    api.Globals
 	Policies  selection.Policies
 	Totals    api.Counters
@@ -40,33 +40,34 @@ type Daemon struct {
 	AddWarnings []string
 	Down        bool // LNet is not configured
 	Ill         api.Recovery
-	Lst         server.Selftest // nil if LNet selftest is unavailable
+	Lst         server.Selftest // nil: LNet selftest cannot be enabled
 
-	// PingFunc, DiscoverFunc and ExplainFunc make the replies. If one is nil, all nodes are
-	// unreachable.
+	// PingFunc, DiscoverFunc and ExplainFunc are called by Ping, Discover and Explain. If a function is
+	// nil, its caller reports that the node is unreachable.
 	PingFunc     func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error)
 	DiscoverFunc func(ctx context.Context, nid lnet.NID, force bool) (api.Peer, error)
 	ExplainFunc  func(to, source lnet.NID, portal uint32) selection.Explanation
-	// ChangeFunc, DescribedFunc and ErrandsFunc process documents. If one is nil, documents are
-	// empty.
+	// ChangeFunc, DescribedFunc and ErrandsFunc are called by ChangeConfiguration, Described and Errands.
+	// If a function is nil, its caller returns the result for an empty document.
 	ChangeFunc    func(r api.ConfigurationChange) (api.ConfigurationChanged, error)
 	DescribedFunc func(d api.Document) (api.Described, error)
 	ErrandsFunc   func(d api.Document) ([]api.Errand, error)
 
-	// Refuse makes an operation, such as "AddRoute 10.0.0.1@tcp", fail if it returns an error. It
-	// is called before each change, and may block.
+	// Refuse is called before each change with the operation and its arguments, such as "DropClient 1". If
+	// it returns an error, the operation fails with it. It may block. It may be nil.
 	Refuse func(operation string) error
-	// Done are the operations that changed something, in order.
+	// Done lists the operations that succeeded, in order, with their arguments.
 	Done []string
 
-	mu     sync.Mutex // guards faults
+	mu     sync.Mutex // guards the fields
 	faults *fault.Rules
-	turn   chan struct{} // full while a change is under way
+	inTurn chan struct{} // a lock of one element, held during InTurn
 }
 
 var _ server.Backend = (*Daemon)(nil)
 
-// change runs do unless Refuse returns an error.
+// change calls do with d.mu held, and adds the operation to Done if do returns nil. It does neither if
+// Refuse returns an error.
 func (d *Daemon) change(operation string, do func() error) error {
 	if d.Refuse != nil {
 		if err := d.Refuse(operation); err != nil {
@@ -85,10 +86,10 @@ func (d *Daemon) change(operation string, do func() error) error {
 // InTurn implements server.Backend.
 func (d *Daemon) InTurn(ctx context.Context, do func()) error {
 	d.mu.Lock()
-	if d.turn == nil {
-		d.turn = make(chan struct{}, 1)
+	if d.inTurn == nil {
+		d.inTurn = make(chan struct{}, 1)
 	}
-	turn := d.turn
+	turn := d.inTurn
 	d.mu.Unlock()
 	select {
 	case turn <- struct{}{}:
@@ -150,8 +151,8 @@ func (d *Daemon) Discover(ctx context.Context, nid lnet.NID, force bool) (api.Pe
 	return d.DiscoverFunc(ctx, nid, force)
 }
 
-// Peers yields the peers of PeerList whose ID is greater than after. The ID of a peer without one
-// is its position, counted from 1.
+// Peers yields the peers of PeerList whose ID is greater than after. A peer whose ID is 0 gets its
+// position, counted from 1, as its ID.
 func (d *Daemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,7 +169,7 @@ func (d *Daemon) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[ap
 	}
 }
 
-// Peer searches PeerList.
+// Peer returns the peer in PeerList that has a NID.
 func (d *Daemon) Peer(nid lnet.NID) (api.Peer, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,14 +179,15 @@ func (d *Daemon) Peer(nid lnet.NID) (api.Peer, bool) {
 	return api.Peer{}, false
 }
 
-// find returns the index of the peer that has a NID, or -1.
+// find returns the index in PeerList of the peer that has a NID, or -1.
 func (d *Daemon) find(nid lnet.NID) int {
 	return slices.IndexFunc(d.PeerList, func(p api.Peer) bool {
 		return slices.ContainsFunc(p.NIs, func(i api.PeerNI) bool { return i.NID == nid })
 	})
 }
 
-// AddPeer adds a peer to PeerList, without NIDs that other peers have.
+// AddPeer adds NIDs to the peer in PeerList that has the primary NID, or adds a peer. It leaves out NIDs
+// that a peer already has.
 func (d *Daemon) AddPeer(
 	_ context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions,
 ) error {
@@ -262,7 +264,8 @@ func (d *Daemon) Routes() []api.Route {
 	return slices.Clone(d.RouteList)
 }
 
-// AddRoute adds a route that is up. It returns the same errors as a node.
+// AddRoute adds a route to RouteList, and marks it as up. It returns the errors that a node would
+// return.
 func (d *Daemon) AddRoute(_ context.Context, r api.Route) error {
 	return d.change(fmt.Sprintf("AddRoute %s %s %d %d", r.Net, r.Gateway, r.Hops, r.Priority), func() error {
 		local := func(n lnet.Net) bool {
@@ -301,7 +304,7 @@ func (d *Daemon) DeleteRoute(_ context.Context, n lnet.Net, gateway lnet.NID) er
 // Routing returns Forwards.
 func (d *Daemon) Routing() api.Routing { return d.Forwards }
 
-// SetRouting changes Forwards immediately.
+// SetRouting sets the state in Forwards.
 func (d *Daemon) SetRouting(_ context.Context, enabled bool) error {
 	return d.change(fmt.Sprintf("SetRouting %v", enabled), func() error {
 		d.Forwards.State = api.RoutingDisabled
@@ -325,7 +328,8 @@ func (d *Daemon) Globals() api.Globals {
 	return d.Values
 }
 
-// SetGlobals changes Values. It returns the same errors as a node.
+// SetGlobals changes Values, and computes lnd_timeout from them. It returns the errors that a node would
+// return.
 func (d *Daemon) SetGlobals(_ context.Context, c api.GlobalsChange) error {
 	return d.change("SetGlobals", func() error {
 		v := d.Values
@@ -372,7 +376,7 @@ func (d *Daemon) Explain(to, source lnet.NID, portal uint32) selection.Explanati
 	return d.ExplainFunc(to, source, portal)
 }
 
-// rules returns the fault rules. It creates the empty table on first use.
+// rules returns the fault rules. It creates them on first use.
 func (d *Daemon) rules() *fault.Rules {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -382,18 +386,18 @@ func (d *Daemon) rules() *fault.Rules {
 	return d.faults
 }
 
-// AddFault adds a rule that Arrive applies.
+// AddFault adds a fault rule, which Arrive applies.
 func (d *Daemon) AddFault(r fault.Rule) error { return d.rules().Add(r, 1) }
 
-// RemoveFaults removes rules.
+// RemoveFaults removes the matching fault rules and returns their number.
 func (d *Daemon) RemoveFaults(k fault.Kind, source, dest fault.NIDFilter) int {
 	return len(d.rules().Remove(k, source, dest))
 }
 
-// Faults lists the rules.
+// Faults lists the fault rules of a kind.
 func (d *Daemon) Faults(k fault.Kind) []fault.Status { return d.rules().List(k) }
 
-// ResetFaults resets the counters of the rules.
+// ResetFaults resets the counters of the fault rules.
 func (d *Daemon) ResetFaults() { d.rules().Reset() }
 
 // Arrive applies the fault rules to a message. It reports whether the message is dropped.

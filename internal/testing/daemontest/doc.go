@@ -1,4 +1,4 @@
-// Package daemontest helps tests that run lnetd. It receives lnetd's notifications to systemd, so
-// that tests need not guess when lnetd is ready. It also captures the log, and provides commands
-// for test scripts.
+// Package daemontest is for tests that run lnetd. It starts and stops lnetd, receives its notifications
+// to systemd to detect that it is ready, and captures its log. It also provides commands for test
+// scripts.
 package daemontest

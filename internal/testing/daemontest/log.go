@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Log is a log that may be read while it is written. The zero value is empty.
+// Log is a log in memory. It is safe for concurrent use. The zero value is an empty log.
 type Log struct {
 	mu sync.Mutex // guards b
 	b  bytes.Buffer
@@ -18,7 +18,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// String returns what has been written so far.
+// String returns all that was written so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Notify is a notification socket in place of systemd's. Put Env into the environment of the
-// process. A goroutine reads the socket until Close, because a process blocks while the socket is
-// full.
+// Notify is a notification socket, as systemd has one. A process whose environment has Env sends its
+// notifications to it. A goroutine reads the socket until Close, because a process that sends would
+// block while the socket is full.
 type Notify struct {
 	conn *net.UnixConn
 	path string
-	done chan struct{} // closed when reading has ended
+	done chan struct{} // closed when the goroutine has ended
 
-	mu    sync.Mutex
-	heard []string
-	more  chan struct{} // closed and replaced when heard grows
+	mu     sync.Mutex
+	states []string
+	more   chan struct{} // closed and replaced when states grows
 }
 
-// NewNotify creates the socket at path.
+// NewNotify creates a notification socket at path. The caller must close it.
 func NewNotify(path string) (*Notify, error) {
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -48,7 +48,7 @@ func (n *Notify) read() {
 			return
 		}
 		n.mu.Lock()
-		n.heard = append(n.heard, strings.Split(string(buf[:got]), "\n")...)
+		n.states = append(n.states, strings.Split(string(buf[:got]), "\n")...)
 		close(n.more)
 		n.more = make(chan struct{})
 		n.mu.Unlock()
@@ -58,13 +58,13 @@ func (n *Notify) read() {
 // Env returns the environment variable that names the socket.
 func (n *Notify) Env() string { return "NOTIFY_SOCKET=" + n.path }
 
-// Await waits until the process has sent the state, such as "READY=1", or patience is over.
+// Await waits until a process has sent the state, such as "READY=1". It returns an error after patience.
 func (n *Notify) Await(state string, patience time.Duration) error {
 	end := time.NewTimer(patience)
 	defer end.Stop()
 	for {
 		n.mu.Lock()
-		heard, more := n.heard, n.more
+		heard, more := n.states, n.more
 		n.mu.Unlock()
 		if slices.Contains(heard, state) {
 			return nil
@@ -79,7 +79,7 @@ func (n *Notify) Await(state string, patience time.Duration) error {
 	}
 }
 
-// Close removes the socket.
+// Close closes and removes the socket.
 func (n *Notify) Close() error {
 	err := n.conn.Close()
 	<-n.done

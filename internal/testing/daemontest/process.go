@@ -16,25 +16,26 @@ import (
 )
 
 const (
-	startPatience = 2 * time.Minute
-	// stopPatience is more than lnetd's own limit.
-	stopPatience = time.Minute
-	ctlPatience  = 3 * time.Minute
+	startTimeout = 2 * time.Minute
+	// stopTimeout is longer than the time limit in lnetd.
+	stopTimeout = time.Minute
+	ctlTimeout  = 3 * time.Minute
 )
 
-// Launch describes how to run lnetd.
+// Launch describes how Run starts lnetd.
 type Launch struct {
-	// Name is the test's name for the process.
+	// Name names the process in messages of the test.
 	Name string
-	// Namespace is the network namespace to run in. Empty means that of the test.
+	// Namespace is the network namespace in which lnetd runs. If it is empty, lnetd runs in the namespace
+	// of the test.
 	Namespace string
-	// Programs is the directory of lnetdctl.
+	// Programs is the directory in which lnetdctl is.
 	Programs string
-	// Socket is the path of its control socket.
+	// Socket is the path of lnetd's control socket.
 	Socket string
-	// Command is the command and its arguments. It is lnetd, or a program that becomes lnetd.
+	// Command is the command and its arguments: lnetd, or a program that replaces itself by lnetd.
 	Command []string
-	// Env is added to the test's environment.
+	// Env has variables that are added to the test's environment.
 	Env    []string
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -43,14 +44,14 @@ type Launch struct {
 // Process is a running lnetd.
 type Process struct {
 	Launch
-	// Log is its output.
+	// Log is lnetd's standard error.
 	Log *Log
 
 	cmd   *exec.Cmd
-	ended chan error // the result of Wait
+	ended chan error // receives the result of Wait
 }
 
-// Build builds lnetd and lnetdctl into a directory, with flags for go build.
+// Build builds lnetd and lnetdctl in the directory dir, with additional flags for go build.
 func Build(dir string, flags ...string) error {
 	const module = "github.com/lnetd/lnetd/cmd/"
 	args := append([]string{"build", "-buildvcs=false"}, flags...)
@@ -61,8 +62,8 @@ func Build(dir string, flags ...string) error {
 	return nil
 }
 
-// Run starts lnetd and waits until it is ready. It is killed at the end of the test if it still
-// runs.
+// Run starts lnetd and waits until it is ready. At the end of the test, lnetd is killed if it still
+// runs, and its log is printed if the test has failed.
 func Run(t *testing.T, l Launch) *Process {
 	t.Helper()
 	notify, err := NewNotify(filepath.Join(testenv.SocketDir(t), "notify"))
@@ -71,8 +72,8 @@ func Run(t *testing.T, l Launch) *Process {
 	}
 	defer func() { _ = notify.Close() }()
 	p := &Process{Launch: l, Log: &Log{}, ended: make(chan error, 1)}
-	// ip, and a wrapper around lnetd, replace themselves by the next program, so the process is
-	// lnetd itself.
+	// The ip command and the program in Command replace themselves by the next program, so the process
+	// becomes lnetd.
 	command := l.Command
 	if l.Namespace != "" {
 		command = append([]string{"ip", "netns", "exec", l.Namespace}, command...)
@@ -80,7 +81,7 @@ func Run(t *testing.T, l Launch) *Process {
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Env = append(append(os.Environ(), notify.Env()), l.Env...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = l.Stdin, l.Stdout, p.Log
-	// If the tests are killed, no process of them is left.
+	// If the test process is killed, lnetd is killed too.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -92,22 +93,22 @@ func Run(t *testing.T, l Launch) *Process {
 			t.Logf("log of lnetd on %s:\n%s", l.Name, p.Log)
 		}
 	})
-	if err := notify.Await("READY=1", startPatience); err != nil {
+	if err := notify.Await("READY=1", startTimeout); err != nil {
 		t.Fatalf("lnetd on %s: %v\n%s", l.Name, err, p.Log)
 	}
 	return p
 }
 
-// Kill kills lnetd if it still runs.
+// Kill kills lnetd, if it still runs, and waits for its end.
 func (p *Process) Kill(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("kill: %v", err)
 	}
-	p.ended <- <-p.ended // wait, and leave the result for other waiters
+	p.ended <- <-p.ended // wait, and put the result back for other callers
 }
 
-// Stop ends lnetd with SIGTERM and checks that it ends without an error.
+// Stop sends SIGTERM to lnetd, waits for its end, and fails the test if the exit status is not 0.
 func (p *Process) Stop(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -119,15 +120,16 @@ func (p *Process) Stop(t *testing.T) {
 			t.Errorf("lnetd: %v\n%s", err, p.Log)
 		}
 		p.ended <- err
-	case <-time.After(stopPatience):
-		t.Errorf("lnetd still runs %v after SIGTERM", stopPatience)
+	case <-time.After(stopTimeout):
+		t.Errorf("lnetd still runs %v after SIGTERM", stopTimeout)
 	}
 }
 
-// Ctl runs lnetdctl against the daemon and returns stdout and the exit status.
+// Ctl runs lnetdctl with the control socket of this lnetd. It returns standard output and the exit
+// status.
 func (p *Process) Ctl(t *testing.T, args ...string) (string, int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), ctlPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), ctlTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(p.Programs, "lnetdctl"), append([]string{"--control-socket", p.Socket}, args...)...)
 	out, err := cmd.Output()
@@ -138,7 +140,7 @@ func (p *Process) Ctl(t *testing.T, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Must is like Ctl for a command that must succeed.
+// Must does the same as Ctl, but ends the test if the exit status is not 0.
 func (p *Process) Must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, status := p.Ctl(t, args...)
@@ -148,7 +150,8 @@ func (p *Process) Must(t *testing.T, args ...string) string {
 	return out
 }
 
-// Within retries f at growing intervals until it succeeds or d is over.
+// Within calls f at growing intervals until f returns nil. It ends the test if f still returns an error
+// after d; what names the expectation.
 func Within(t *testing.T, d time.Duration, what string, f func() error) {
 	t.Helper()
 	over := time.After(d)
@@ -165,8 +168,8 @@ func Within(t *testing.T, d time.Duration, what string, f func() error) {
 	}
 }
 
-// PID returns the process ID.
+// PID returns the process ID of lnetd.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Signal sends lnetd a signal.
+// Signal sends a signal to lnetd.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }

@@ -20,16 +20,17 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
-const patience = 3 * time.Minute
+const scriptTimeout = 3 * time.Minute
 
-// Setup prepares a script. PORT is a TCP port that is free on 127.0.0.2 to 127.0.0.5.
+// Setup prepares the environment of a script. It sets PORT to a TCP port that is free on 127.0.0.2 to
+// 127.0.0.5.
 func Setup(env *testscript.Env) error {
 	port, err := FreePort("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
 	if err != nil {
 		return err
 	}
 	env.Setenv("PORT", strconv.Itoa(port))
-	env.Setenv("LNETDCTL_HINTS", "never") // scripts compare stderr
+	env.Setenv("LNETDCTL_HINTS", "never") // scripts compare standard error, which must have no hints
 	env.Values[notifiesKey{}] = map[string]*Notify{}
 	return nil
 }
@@ -77,12 +78,12 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	if n == nil {
 		ts.Fatalf("await %s: listen to it first", args[0])
 	}
-	ts.Check(n.Await(args[1], patience))
+	ts.Check(n.Await(args[1], scriptTimeout))
 }
 
 func terminate(ts *testscript.TestScript, neg bool, args []string) {
 	wantArgs(ts, neg, args, 1, "terminate SOCKET")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), scriptTimeout)
 	defer cancel()
 	c := client.New(ts.MkAbs(args[0]))
 	defer c.Close()
@@ -96,8 +97,8 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	conn, err := net.Dial("unix", ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Defer(func() { _ = conn.Close() })
-	ts.Check(conn.SetDeadline(time.Now().Add(patience)))
-	// The server asks for the body once it processes the request.
+	ts.Check(conn.SetDeadline(time.Now().Add(scriptTimeout)))
+	// The server sends status 100 when it reads the body, which never comes.
 	_, err = io.WriteString(conn, "POST /v1/ping HTTP/1.1\r\nHost: lnetd\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n")
 	ts.Check(err)
 	reply, err := bufio.NewReader(conn).ReadString('\n')
@@ -130,8 +131,8 @@ func junk(ts *testscript.TestScript, neg bool, args []string) {
 	for range count {
 		c, err := net.Dial("tcp", args[1])
 		ts.Check(err)
-		ts.Check(c.SetDeadline(time.Now().Add(patience)))
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n\r\n") // the connection may be refused already
+		ts.Check(c.SetDeadline(time.Now().Add(scriptTimeout)))
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n\r\n") // fails if the connection was closed already
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			ts.Fatalf("junk: still welcome")
 		}
@@ -141,7 +142,7 @@ func junk(ts *testscript.TestScript, neg bool, args []string) {
 
 func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	wantArgs(ts, neg, args, 2, "fetch URL FILE")
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{Timeout: scriptTimeout}
 	defer client.CloseIdleConnections()
 	r, err := client.Get(args[0])
 	ts.Check(err)
@@ -151,7 +152,7 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
 }
 
-// FreePort returns a port that is free at all of the addresses.
+// FreePort returns a TCP port that is free at all given addresses.
 func FreePort(addrs ...string) (int, error) {
 	for range 20 {
 		port, err := tryPort(addrs)

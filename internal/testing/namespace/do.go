@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Do calls f in the network namespace name and returns its error. The goroutine stays on one thread,
-// which enters the namespace for the call and returns to its own afterwards. It must not end there: the
-// kernel kills processes that have a parent-death signal when the thread that started them ends. f must
-// not start goroutines that depend on the namespace.
+// Do calls f in the network namespace name and returns the error of f. It locks the goroutine to its
+// thread, which enters the namespace for the call and returns to the previous namespace afterwards. f
+// must not start goroutines that depend on the namespace, because they run on other threads. f must not
+// end the goroutine while it is in the namespace (runtime.Goexit, t.Fatal): the thread would end too,
+// and the kernel kills processes with a parent-death signal when the thread that started them ends.
 func Do(name string, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -25,8 +25,8 @@ func New(t testing.TB, name string) {
 	IP(t, "-n", name, "link", "set", "lo", "up")
 }
 
-// Cable creates the device dev in the namespace name, with an address such as 10.0.0.1/24, and connects
-// it to a bridge in the namespace room. The other end of the veth pair is called port.
+// Cable creates a veth pair. One end is the device dev in the namespace name, with an address such as
+// 10.0.0.1/24. The other end is the device port of a bridge in the namespace room.
 func Cable(t testing.TB, name, dev, address, room, port, bridge string) {
 	t.Helper()
 	IP(t, "link", "add", dev, "netns", name, "type", "veth", "peer", "name", port, "netns", room)
@@ -36,7 +36,7 @@ func Cable(t testing.TB, name, dev, address, room, port, bridge string) {
 	IP(t, "-n", name, "link", "set", dev, "up")
 }
 
-// IP runs the ip command and ends the test if it fails.
+// IP runs the ip command with the given arguments, and ends the test if the command fails.
 func IP(t testing.TB, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
@@ -44,16 +44,16 @@ func IP(t testing.TB, args ...string) {
 	}
 }
 
-// Sweep deletes the namespaces that killed test processes left behind: those with a name of the prefix
-// and the ID of a process that no longer exists.
+// Sweep deletes namespaces that killed test processes have left: those whose name is the prefix followed
+// by the ID of a process that no longer exists.
 func Sweep(prefix string) {
 	for _, path := range Orphans(filepath.Join("/run/netns", prefix)) {
 		_ = exec.Command("ip", "netns", "del", filepath.Base(path)).Run()
 	}
 }
 
-// Orphans returns the files with a path of the prefix and the ID of a process that no longer exists,
-// optionally followed by a dash and more text.
+// Orphans returns the paths of files that killed processes have left: the prefix, the ID of a process
+// that no longer exists, and optionally a dash and more text.
 func Orphans(prefix string) (paths []string) {
 	all, _ := filepath.Glob(prefix + "*")
 	for _, path := range all {
@@ -66,8 +66,9 @@ func Orphans(prefix string) (paths []string) {
 	return paths
 }
 
-// Scratch creates a directory for this process that every user can read. It also deletes the directories
-// that killed processes left behind.
+// Scratch creates a temporary directory that every user can read. Its name is the prefix and the ID of
+// this process. The caller must delete it. Scratch also deletes the directories that killed processes
+// have left.
 func Scratch(prefix string) (dir string, err error) {
 	for _, path := range Orphans(filepath.Join(os.TempDir(), prefix)) {
 		_ = os.RemoveAll(path)

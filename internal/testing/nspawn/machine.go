@@ -18,19 +18,21 @@ import (
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
-// patience is the time limit for a boot, for a command and for an orderly shutdown.
-const patience = 3 * time.Minute
+// machineTimeout is the time limit for a boot, for a script, and for a shutdown before the machine is
+// killed.
+const machineTimeout = 3 * time.Minute
 
-// Machine is a copy of the root file system, which can be booted.
+// Machine is a copy of the root file system. Boot boots it.
 type Machine struct {
-	// Root is the directory with the machine's files. It does not show /run and other file systems that a
-	// booted machine mounts.
+	// Root is the directory on the host that contains the machine's files. File systems that the booted
+	// machine mounts, such as /run, are not visible in it.
 	Root string
 
 	leader int // process ID of the machine's first process on the host; 0 if the machine is not booted
 }
 
-// Copy copies the root file system. It skips the test if LNETD_TEST_MACHINE is not set.
+// Copy returns a machine with a new copy of the root file system. It skips the test if
+// LNETD_TEST_MACHINE is not set.
 func Copy(t *testing.T) *Machine {
 	t.Helper()
 	base := testenv.Machine(t)
@@ -42,10 +44,10 @@ func Copy(t *testing.T) *Machine {
 	return m
 }
 
-// Path returns the path of a machine's file on the host.
+// Path returns the path on the host of a file of the machine.
 func (m *Machine) Path(name string) string { return filepath.Join(m.Root, name) }
 
-// Write writes a file of the machine and creates the directories above it.
+// Write writes a file of the machine, and creates its parent directories.
 func (m *Machine) Write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(m.Path(name)), 0o755); err != nil { //nolint:gosec // as an administrator would
@@ -56,8 +58,8 @@ func (m *Machine) Write(t *testing.T, name, text string) {
 	}
 }
 
-// Boot boots the machine and waits until systemd has started its units. The machine halts at the end of
-// the test.
+// Boot boots the machine and waits until systemd in it has started its units. At the end of the test the
+// machine is shut down.
 func (m *Machine) Boot(t *testing.T) {
 	t.Helper()
 	testenv.NeedCommand(t, "systemd-nspawn", "systemd-container")
@@ -76,12 +78,12 @@ func (m *Machine) Boot(t *testing.T) {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // systemd-nspawn halts the machine
 		select {
 		case <-ended:
-		case <-time.After(patience):
+		case <-time.After(machineTimeout):
 			_ = cmd.Process.Kill()
 			<-ended
 		}
 	})
-	daemontest.Within(t, patience, "boot", func() error {
+	daemontest.Within(t, machineTimeout, "boot", func() error {
 		select {
 		case <-ended:
 			t.Fatalf("the machine has ended:\n%s", console)
@@ -91,7 +93,8 @@ func (m *Machine) Boot(t *testing.T) {
 	})
 }
 
-// booted returns an error until the machine has finished booting.
+// booted returns nil if the machine has finished booting, and an error before. nspawn is the process ID
+// of systemd-nspawn.
 func (m *Machine) booted(t *testing.T, nspawn int) (err error) {
 	if m.leader == 0 {
 		if m.leader, err = firstChild(nspawn); err != nil {
@@ -105,7 +108,8 @@ func (m *Machine) booted(t *testing.T, nspawn int) (err error) {
 	return fmt.Errorf("it is %q (%w)", out, err)
 }
 
-// firstChild returns the process ID of the systemd that nspawn started.
+// firstChild returns the process ID, on the host, of the systemd that systemd-nspawn with process ID
+// nspawn has started.
 func firstChild(nspawn int) (int, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", nspawn, nspawn))
 	if err != nil {
@@ -122,11 +126,11 @@ func firstChild(nspawn int) (int, error) {
 	return strconv.Atoi(children[0])
 }
 
-// Try runs a script in the shell of a booted machine and returns its output. It also works during the
-// test's cleanup.
+// Try runs a script with bash in the booted machine, and returns its standard output and error. It also
+// works in cleanup functions of the test.
 func (m *Machine) Try(t *testing.T, script string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), machineTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(m.leader), "--all", "--", "/usr/bin/env", "-i",
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "TERM=dumb", "DEBIAN_FRONTEND=noninteractive", "/bin/bash", "-c", script)
@@ -136,7 +140,8 @@ func (m *Machine) Try(t *testing.T, script string) (string, error) {
 	return out.String(), err
 }
 
-// Must is like Try, but ends the test if the script fails. It then prints the end of lnetd's journal.
+// Must does the same as Try, but if the script fails, it prints the end of lnetd's journal and ends the
+// test.
 func (m *Machine) Must(t *testing.T, script string) string {
 	t.Helper()
 	out, err := m.Try(t, script)

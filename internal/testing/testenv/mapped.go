@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapped maps a temporary file of the given size in bytes into memory. cut truncates the file: after
-// that, access to a page entirely beyond the new size is a fault.
+// Mapped maps a temporary file of size bytes into memory. cut truncates the file to a new size; after
+// that, access to a page that is entirely beyond the new size is a fault (SIGBUS).
 func Mapped(t testing.TB, size int) (b []byte, cut func(size int)) {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "")

@@ -1,6 +1,6 @@
-// Package testenv checks what a test needs from the machine that it runs on. If something is missing, the
-// test is skipped with a message that names it. With LNETD_TEST_ALL=1 the test fails instead. The package
-// also has helpers that several tests share, such as memory that can disappear.
+// Package testenv checks whether the machine has what a test needs. If something is missing, it skips
+// the test with a message that names what is missing. With LNETD_TEST_ALL=1 it fails the test instead.
+// The package also has helpers for tests of several packages.
 package testenv
 
 import (
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// All reports whether every test must run.
+// All reports whether every test must run, so that a test fails instead of being skipped.
 func All() bool { return os.Getenv("LNETD_TEST_ALL") == "1" }
 
 // NeedRoot skips or fails the test unless it runs as root.
@@ -28,8 +28,9 @@ func NeedCommand(t testing.TB, command, debianPackage string) {
 	}
 }
 
-// Fewer returns how many times a test repeats something: n, or an eighth of n and at least 1 with the
-// race detector. It is for tests with goroutines that share nothing.
+// Fewer returns the number of repetitions for a test: n, or with the race detector an eighth of n, but
+// at least 1. It is for tests in which the race detector is unlikely to find anything, because their
+// goroutines share no data.
 func Fewer(n int) int {
 	if Race {
 		return min(n, max(n/8, 1))
@@ -38,7 +39,8 @@ func Fewer(n int) int {
 }
 
 // SocketDir creates a directory for sockets and removes it at the end of the test. Its path is short,
-// because the path of a socket has at most 107 bytes and that of t.TempDir contains the test's name.
+// because the path of a socket can have at most 107 bytes. The path of t.TempDir contains the test's
+// name and may be too long.
 func SocketDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
