@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Side is one end of a connection.
+// Side is one of the two ends of a connection.
 type Side uint8
 
 // Sides: Active opened the connection, Passive accepted it.
@@ -28,10 +28,10 @@ func (s Side) String() string {
 	return "passive"
 }
 
-// End is the way in which one side ended its stream.
+// End is the way in which a side has ended its stream.
 type End uint8
 
-// Ends. EndOpen means that the stream was still open at the end of the recording.
+// The ends of a stream. EndOpen means that the stream was still open when the recording ended.
 const (
 	EndOpen End = iota
 	EndFIN
@@ -61,14 +61,14 @@ type Conversation struct {
 	Addrs [2]netip.AddrPort
 	// Opened is the time of the SYN.
 	Opened time.Time
-	// Chunks are the data of both directions in the order of the recording, without retransmissions.
+	// Chunks are the data of both directions in the order of the recording. Retransmitted data is left out.
 	Chunks []Chunk
-	// Ends is how each side ended its stream, and Ended when.
+	// Ends is the way in which each side has ended its stream, and Ended the time.
 	Ends  [2]End
 	Ended [2]time.Time
 }
 
-// Stream returns all bytes that a side sent.
+// Stream returns all bytes that a side has sent.
 func (c *Conversation) Stream(from Side) []byte {
 	var b []byte
 	for _, k := range c.Chunks {
@@ -79,18 +79,19 @@ func (c *Conversation) Stream(from Side) []byte {
 	return b
 }
 
-// TimedUnit is a Unit with its position in a conversation.
+// TimedUnit is a Unit with its sender and its times.
 type TimedUnit struct {
 	Unit
 	From Side
-	// Begin and End are the times of its first and last byte.
+	// Begin and End are the times of the packets with the first and with the last byte of the unit.
 	Begin, End time.Time
 
 	lastChunk int
 }
 
-// Units parses both streams and returns their units in order of their completion. If a stream is
-// malformed, it returns the units before that place and an error that names the stream.
+// Units parses both streams and returns the units of both, in the order in which their last bytes were
+// recorded. If a stream is malformed, Units returns the units before that place and an error that names
+// the stream.
 func (c *Conversation) Units() ([]TimedUnit, error) {
 	var (
 		units []TimedUnit
@@ -101,16 +102,16 @@ func (c *Conversation) Units() ([]TimedUnit, error) {
 		if err != nil && first == nil {
 			first = fmt.Errorf("%v side of %v to %v: %w", side, c.Addrs[Active], c.Addrs[Passive], err)
 		}
-		units = append(units, c.place(side, parsed)...)
+		units = append(units, c.withTimes(side, parsed)...)
 	}
 	slices.SortStableFunc(units, func(a, b TimedUnit) int { return a.lastChunk - b.lastChunk })
 	return units, first
 }
 
-// place adds the times to the units of one side, which are sorted by offset.
-func (c *Conversation) place(from Side, parsed []Unit) []TimedUnit {
+// withTimes returns the units of one side with their times. The units must be sorted by offset.
+func (c *Conversation) withTimes(from Side, parsed []Unit) []TimedUnit {
 	units := make([]TimedUnit, 0, len(parsed))
-	chunk, end := -1, 0 // a chunk, and the stream offset of its end
+	chunk, end := -1, 0 // the current chunk, and the offset of its end in the stream
 	chunkOf := func(offset int) int {
 		for offset >= end {
 			chunk++
@@ -132,7 +133,8 @@ func (c *Conversation) place(from Side, parsed []Unit) []TimedUnit {
 
 var errGap = errors.New("bytes were not recorded")
 
-// addrPair identifies a connection. It is the same for segments of both directions.
+// addrPair identifies a connection by its two addresses. It is the same for the segments of both
+// directions.
 type addrPair struct{ low, high netip.AddrPort }
 
 func pairOf(s segment) addrPair {
@@ -142,24 +144,24 @@ func pairOf(s segment) addrPair {
 	return addrPair{s.to, s.from}
 }
 
-// flow is a conversation while it is being read.
+// flow is a conversation that is being read.
 type flow struct {
 	conversation *Conversation
 	sides        [2]assembler
 	packets      int
-	startless    bool // the connection started before the recording
+	startMissing bool // the connection was opened before the recording began
 }
 
 func newFlow(s segment, at time.Time) *flow {
 	c := &Conversation{Addrs: [2]netip.AddrPort{Active: s.from, Passive: s.to}, Opened: at}
-	return &flow{conversation: c, startless: !s.syn || s.ack}
+	return &flow{conversation: c, startMissing: !s.syn || s.ack}
 }
 
-// isRestart reports whether s opens a later connection between the same addresses: it is a SYN, but not a
-// retransmission of the first one.
+// isRestart reports whether s opens another connection between the same addresses: s is a SYN, and not a
+// retransmission of the SYN of this connection.
 func (f *flow) isRestart(s segment) bool {
 	return s.syn && !s.ack &&
-		(f.startless || s.from != f.conversation.Addrs[Active] || s.seq+1 != f.sides[Active].first)
+		(f.startMissing || s.from != f.conversation.Addrs[Active] || s.seq+1 != f.sides[Active].first)
 }
 
 func (f *flow) add(s segment, at time.Time) {
@@ -175,9 +177,9 @@ func (f *flow) add(s segment, at time.Time) {
 		s.seq++
 	}
 	if !a.started && len(s.payload) > 0 {
-		f.startless = true
+		f.startMissing = true
 	}
-	if f.startless {
+	if f.startMissing {
 		return
 	}
 	if b := a.add(s); len(b) > 0 {
@@ -189,8 +191,8 @@ func (f *flow) add(s segment, at time.Time) {
 	c.Ends[side] = a.end
 }
 
-// whole returns an error if bytes are missing within a stream.
-func (f *flow) whole() error {
+// checkComplete returns an error if bytes are missing within one of the two streams.
+func (f *flow) checkComplete() error {
 	for side := range f.sides {
 		if f.sides[side].missing() {
 			return fmt.Errorf("%v side of %v to %v: %w", Side(side),

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The classic pcap file has a header of 24 bytes, then packets with headers of 16 bytes. All numbers are
-// in the byte order of the machine that wrote the file.
+// A classic pcap file has a header of 24 bytes, and then packets, each with a header of 16 bytes. All
+// numbers are in the byte order of the machine that wrote the file.
 //
 //	file header              packet header
 //	 0 magic                  0 seconds
@@ -26,11 +26,11 @@ const (
 	magicMicroseconds = 0xa1b2c3d4
 	magicNanoseconds  = 0xa1b23c4d
 
-	// maxPacket is larger than any IP packet. A longer packet means that the file is damaged.
+	// maxPacket is larger than any IP packet. If a packet is longer, the file is damaged.
 	maxPacket = 1 << 18
 )
 
-// linkType is the type of the first header of each packet.
+// linkType is the type of the link-layer header with which each packet begins.
 type linkType uint32
 
 const (
@@ -52,11 +52,12 @@ var errCut = errors.New("the packet was cut by the recorder")
 type packetReader struct {
 	r     io.Reader
 	order binary.ByteOrder
-	unit  time.Duration // of the fraction of a second
+	unit  time.Duration // unit of the fraction of a second in times
 	link  linkType
 }
 
-// newPacketReader reads the file header. It recognises a file compressed with gzip.
+// newPacketReader returns a reader after it has read the file header. The file may be compressed with
+// gzip.
 func newPacketReader(r io.Reader) (*packetReader, error) {
 	br := bufio.NewReader(r)
 	if start, err := br.Peek(2); err == nil && start[0] == 0x1f && start[1] == 0x8b {
@@ -85,7 +86,8 @@ func newPacketReader(r io.Reader) (*packetReader, error) {
 	return p, nil
 }
 
-// next reads a packet. It returns io.EOF after the last one.
+// next returns the next packet. It returns io.EOF after the last one, and an error if the recorder did
+// not record the whole packet.
 func (p *packetReader) next() (packet, error) {
 	var h [packetHeaderSize]byte
 	if _, err := io.ReadFull(p.r, h[:]); err != nil {

@@ -2,10 +2,11 @@ package recording
 
 import "github.com/lnetd/lnetd/lnet"
 
-// PingInfos returns the ping infos in a recording: the payloads of pushes and of replies to pings.
+// PingInfos returns all ping infos in a recording, encoded: the payloads of pushes and of replies to
+// pings.
 func (r *Recording) PingInfos() ([][]byte, error) {
 	var infos, replies [][]byte
-	var sinks []lnet.Handle // of the replies
+	var sinks []lnet.Handle // the handle in each reply
 	asked := map[lnet.Handle]bool{}
 	for _, c := range r.Conversations {
 		units, err := c.Units()

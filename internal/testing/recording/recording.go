@@ -9,18 +9,20 @@ import (
 	"strings"
 )
 
-// Recording is the contents of one pcap file.
+// Recording is the TCP traffic in one pcap file.
 type Recording struct {
-	// Packets is the number of packets of all kinds.
+	// Packets is the number of packets in the file, of all kinds.
 	Packets int
-	// Skipped is the number of packets of connections that started before the recording.
+	// Skipped is the number of packets of connections that were opened before the recording began. These
+	// are not in Conversations.
 	Skipped int
 	// Conversations are the TCP connections in the order in which they were opened.
 	Conversations []*Conversation
 }
 
-// Read reads a classic pcap file, which may be compressed with gzip. Missing bytes in a stream are an
-// error. Connections that started before the recording are left out, and their packets counted.
+// Read reads a classic pcap file, which may be compressed with gzip. It leaves out connections that were
+// opened before the recording began, and counts their packets in Skipped. It returns an error if bytes
+// are missing within a stream.
 func Read(r io.Reader) (*Recording, error) {
 	packets, err := newPacketReader(r)
 	if err != nil {
@@ -54,11 +56,11 @@ func Read(r io.Reader) (*Recording, error) {
 		f.add(s, p.at)
 	}
 	for _, f := range all {
-		if f.startless {
+		if f.startMissing {
 			rec.Skipped += f.packets
 			continue
 		}
-		if err := f.whole(); err != nil {
+		if err := f.checkComplete(); err != nil {
 			return nil, err
 		}
 		rec.Conversations = append(rec.Conversations, f.conversation)

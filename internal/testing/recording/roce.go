@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Transfer is one element of a conversation over RDMA.
+// Transfer is one element of a conversation over RDMA: a CM message, a SEND or an RDMA WRITE.
 type Transfer struct {
 	At   time.Time
 	From Side
 	Kind TransferKind
-	// Data is the bytes sent or written, or the private data of a CM message.
+	// Data is the data that was sent or written, or the private data of a CM message.
 	Data []byte
-	// Addr and Key are the target of an RDMA WRITE.
+	// Addr and Key are the target of an RDMA WRITE: the remote address and key.
 	Addr uint64
 	Key  uint32
 }
@@ -29,24 +29,24 @@ type TransferKind uint8
 
 // Kinds of transfers.
 const (
-	CMRequest TransferKind = iota // REQ; private data without the addresses at its start
+	CMRequest TransferKind = iota // REQ; Data is the private data after the addresses
 	CMReply                       // REP
 	CMReady                       // RTU
 	Sent                          // SEND
 	Written                       // RDMA WRITE
-	CMReject                      // REJ with the consumer's reason
+	CMReject                      // REJ by the LNet node; other REJs are left out
 )
 
 func (k TransferKind) String() string {
 	return [...]string{"REQ", "REP", "RTU", "SEND", "RDMA_WRITE", "REJ"}[k]
 }
 
-// RDMAConversation is one connection between two queue pairs.
+// RDMAConversation is one RDMA connection, between two queue pairs.
 type RDMAConversation struct {
-	// Addrs are the addresses of the two sides. Port is the source port that the active side announced.
+	// Addrs are the IP addresses of the two sides. Port is the source port in the private data of the REQ.
 	Addrs [2]netip.Addr
 	Port  uint16
-	// Transfers are in order of their completion.
+	// Transfers are in the order in which their last packets were recorded.
 	Transfers []Transfer
 }
 
@@ -54,17 +54,17 @@ type RDMAConversation struct {
 type RDMARecording struct {
 	// Packets is the number of RoCE packets.
 	Packets int
-	// Skipped is the number of packets of connections that started before the recording.
+	// Skipped is the number of packets of connections that were opened before the recording began.
 	Skipped int
-	// Conversations are in the order of their requests.
+	// Conversations are the RDMA connections in the order of their REQs.
 	Conversations []*RDMAConversation
 }
 
 //go:embed testdata/roce/*.pcap.gz testdata/refused/*.pcap.gz testdata/rails/*.pcap.gz
 var roceFiles embed.FS
 
-// RDMANames returns the names of the recordings of two nodes with one NI each. Each holds one
-// conversation.
+// RDMANames returns the names of the embedded RoCE recordings of two nodes with one NI each. Each
+// recording has one conversation.
 func RDMANames() []string {
 	entries, err := roceFiles.ReadDir("testdata/roce")
 	if err != nil {
@@ -77,8 +77,9 @@ func RDMANames() []string {
 	return names
 }
 
-// LoadRDMA reads one of the embedded RoCE recordings: those of RDMANames, those in which the nodes
-// support different features (refused), and those of nodes with several NIs (rails).
+// LoadRDMA reads one of the embedded RoCE recordings. They are those of RDMANames, those in
+// testdata/refused, in which the nodes support different features, and those in testdata/rails, in which
+// a node has several NIs.
 func LoadRDMA(name string) (*RDMARecording, error) {
 	found, err := fs.Glob(roceFiles, "testdata/*/"+name+".pcap.gz")
 	if err != nil || len(found) != 1 {
@@ -96,9 +97,9 @@ func LoadRDMA(name string) (*RDMARecording, error) {
 	return rec, nil
 }
 
-// ReadRDMA reads the RoCE v2 connections in a classic pcap file, which may be compressed. A missing
-// packet is an error. Connections that started before the recording are left out, and their packets are
-// counted.
+// ReadRDMA reads the RoCE v2 connections in a classic pcap file, which may be compressed with gzip. It
+// leaves out connections that were opened before the recording began, and counts their packets in
+// Skipped. It returns an error if a packet of a connection is missing.
 func ReadRDMA(r io.Reader) (*RDMARecording, error) {
 	packets, err := newPacketReader(r)
 	if err != nil {
@@ -134,8 +135,9 @@ const (
 	icrcSize    = 4
 )
 
-// datagram is a RoCE v2 packet. After IP and UDP come the base transport header, headers that depend on
-// the opcode, the payload with up to 3 bytes of padding, and a checksum.
+// datagram is a RoCE v2 packet. After the headers of IP and UDP come the base transport header, headers
+// that depend on the opcode, the payload with up to 3 bytes of padding, and a checksum. body has
+// everything after the base transport header except padding and checksum.
 //
 //	 0        1               2       4           5         8     9      12
 //	+--------+---------------+-------+-----------+---------+-----+------+
@@ -151,7 +153,7 @@ type datagram struct {
 // uint24 decodes a big-endian number of three bytes.
 func uint24(b []byte) uint32 { return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2]) }
 
-// parseRoCE parses the datagram in a packet. ok is false if the packet is not RoCE.
+// parseRoCE parses the RoCE v2 datagram in a packet. ok is false if the packet is not RoCE v2 over IPv4.
 func parseRoCE(link linkType, b []byte) (d datagram, ok bool, err error) {
 	etherType, b, err := parseLink(link, b)
 	if err != nil || etherType != etherIPv4 {
@@ -202,45 +204,48 @@ const (
 	opManagement  = 0x64
 )
 
-// end is the destination of the packets of one direction.
-type end struct {
+// directionKey identifies a direction of a connection by the addresses and the receiver's queue pair,
+// which are in each packet.
+type directionKey struct {
 	from, to netip.Addr
-	qp       uint32 // of the receiver
+	qp       uint32 // number of the receiver's queue pair
 }
 
-// half is one direction of a connection.
-type half struct {
+// direction is one direction of a connection that is being read.
+type direction struct {
 	conversation *RDMAConversation
 	from         Side
-	psn          uint32 // expected in the next packet
+	psn          uint32 // packet sequence number expected in the next packet
 	partial      Transfer
 }
 
-// opening is a connection without a REP so far.
-type opening struct {
+// pendingRequest is a connection for which a REQ was recorded. It has the number of the active side's
+// queue pair, and the first packet sequence number in packets to that queue pair.
+type pendingRequest struct {
 	conversation *RDMAConversation
 	qp, psn      uint32
 }
 
-// caller is a node and one of the communication IDs that it chose.
-type caller struct {
+// cmEndpoint identifies one end of a CM exchange: a node, and the communication ID that the node chose
+// for the connection.
+type cmEndpoint struct {
 	node netip.Addr
 	id   uint32
 }
 
-// roceReader assembles packets into connections.
+// roceReader assembles RoCE packets to connections and transfers.
 type roceReader struct {
-	rec      RDMARecording
-	openings map[caller]opening
-	replied  map[caller]*RDMAConversation // by the passive side
-	halves   map[end]*half
+	rec        RDMARecording
+	pending    map[cmEndpoint]pendingRequest
+	replied    map[cmEndpoint]*RDMAConversation // connections with a REP, by the passive end
+	directions map[directionKey]*direction
 }
 
 func (m *roceReader) add(at time.Time, d datagram) error {
 	if d.opcode == opManagement {
 		return m.management(at, d)
 	}
-	h := m.halves[end{d.from, d.to, d.qp}]
+	h := m.directions[directionKey{d.from, d.to, d.qp}]
 	if h == nil {
 		m.rec.Skipped++
 		return nil
@@ -251,8 +256,9 @@ func (m *roceReader) add(at time.Time, d datagram) error {
 	return h.add(at, d)
 }
 
-// Management datagrams of the CM start with a header of 24 bytes. The rest depends on the attribute. The
-// PSN is the first that the receiver must use.
+// A management datagram of the CM starts with a header of 24 bytes. Its attribute determines the rest,
+// with fields at the following offsets. The PSN is the first one in packets to the sender of the
+// datagram.
 //
 //	REQ   0 local ID   32 QP number   44 PSN   140 private data: the addresses, and 56 bytes
 //	REP   0 local ID, 4 remote ID   12 QP number   20 PSN   36 private data
@@ -287,10 +293,10 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 		return nil
 	}
 	b := mad[madHeader:]
-	local, remote := caller{d.from, binary.BigEndian.Uint32(b)}, caller{d.to, binary.BigEndian.Uint32(b[4:])}
+	local, remote := cmEndpoint{d.from, binary.BigEndian.Uint32(b)}, cmEndpoint{d.to, binary.BigEndian.Uint32(b[4:])}
 	switch binary.BigEndian.Uint16(mad[16:]) {
 	case cmREQ:
-		if _, twice := m.openings[local]; twice {
+		if _, twice := m.pending[local]; twice {
 			return nil
 		}
 		private := b[reqPrivate : reqPrivate+reqPrivateSize]
@@ -299,20 +305,20 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 			Transfers: []Transfer{{At: at, Kind: CMRequest, Data: private[addressesSize:]}},
 		}
 		m.rec.Conversations = append(m.rec.Conversations, c)
-		if m.openings == nil {
-			m.openings, m.halves = map[caller]opening{}, map[end]*half{}
-			m.replied = map[caller]*RDMAConversation{}
+		if m.pending == nil {
+			m.pending, m.directions = map[cmEndpoint]pendingRequest{}, map[directionKey]*direction{}
+			m.replied = map[cmEndpoint]*RDMAConversation{}
 		}
-		m.openings[local] = opening{c, uint24(b[32:]), uint24(b[44:])}
+		m.pending[local] = pendingRequest{c, uint24(b[32:]), uint24(b[44:])}
 	case cmREP:
-		o, ok := m.openings[remote]
+		o, ok := m.pending[remote]
 		if !ok {
 			m.rec.Skipped++
 			return nil
 		}
 		m.reply(at, d, b, o)
 	case cmREJ:
-		o, ok := m.openings[remote]
+		o, ok := m.pending[remote]
 		if !ok {
 			m.rec.Skipped++
 			return nil
@@ -334,9 +340,10 @@ func (m *roceReader) management(at time.Time, d datagram) error {
 	return nil
 }
 
-// reply handles the body b of a REP that answers o. After it, both directions have packets.
-func (m *roceReader) reply(at time.Time, d datagram, b []byte, o opening) {
-	local, c := caller{d.from, binary.BigEndian.Uint32(b)}, o.conversation
+// reply processes a REP with body b that answers request o. From then on, packets of both directions are
+// assembled.
+func (m *roceReader) reply(at time.Time, d datagram, b []byte, o pendingRequest) {
+	local, c := cmEndpoint{d.from, binary.BigEndian.Uint32(b)}, o.conversation
 	if m.replied[local] != nil {
 		return // retransmission
 	}
@@ -344,12 +351,13 @@ func (m *roceReader) reply(at time.Time, d datagram, b []byte, o opening) {
 	c.Transfers = append(c.Transfers, Transfer{
 		At: at, From: Passive, Kind: CMReply, Data: b[repPrivate : repPrivate+repPrivateSize],
 	})
-	m.halves[end{d.to, d.from, uint24(b[12:])}] = &half{conversation: c, from: Active, psn: uint24(b[20:])}
-	m.halves[end{d.from, d.to, o.qp}] = &half{conversation: c, from: Passive, psn: o.psn}
+	m.directions[directionKey{d.to, d.from, uint24(b[12:])}] = &direction{conversation: c, from: Active, psn: uint24(b[20:])}
+	m.directions[directionKey{d.from, d.to, o.qp}] = &direction{conversation: c, from: Passive, psn: o.psn}
 }
 
-// add adds a packet of this direction. It ignores retransmissions.
-func (h *half) add(at time.Time, d datagram) error {
+// add adds a packet to this direction. It ignores retransmissions, and returns errGap if a packet is
+// missing.
+func (h *direction) add(at time.Time, d datagram) error {
 	if ahead := (d.psn - h.psn) & 0xffffff; ahead != 0 {
 		if ahead < 1<<23 {
 			return errGap

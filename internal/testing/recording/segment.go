@@ -33,7 +33,7 @@ var (
 	errFragment = errors.New("IP fragments are not put together")
 )
 
-// parseSegment parses the TCP segment in a packet. ok is false if the packet is not TCP.
+// parseSegment parses the TCP segment in a packet. ok is false if the packet has none.
 func parseSegment(link linkType, b []byte) (s segment, ok bool, err error) {
 	etherType, b, err := parseLink(link, b)
 	if err != nil {
@@ -48,7 +48,8 @@ func parseSegment(link linkType, b []byte) (s segment, ok bool, err error) {
 	return s, false, nil
 }
 
-// parseLink parses the link header and returns the rest of the packet.
+// parseLink parses the link-layer header and VLAN tags. It returns the EtherType and the rest of the
+// packet.
 func parseLink(link linkType, b []byte) (etherType uint16, rest []byte, err error) {
 	var typeAt, size int
 	switch link {
@@ -95,7 +96,7 @@ func parseIPv6(b []byte) (s segment, ok bool, err error) {
 	if len(b) < 40 {
 		return s, false, fmt.Errorf("IPv6 header: %w", errShort)
 	}
-	// LNet nodes send no extension headers, so a packet with one is not parsed as TCP.
+	// A packet with IPv6 extension headers is not parsed, because LNet nodes send none.
 	if b[6] != protocolTCP {
 		return s, false, nil
 	}
@@ -107,8 +108,8 @@ func parseIPv6(b []byte) (s segment, ok bool, err error) {
 	return parseTCP(from, to, b, 40, total)
 }
 
-// parseTCP parses the segment after an IP header. total is the packet's length without padding. It is 0
-// for a packet that is so large, by segmentation offload, that its header cannot hold the length.
+// parseTCP parses the segment after an IP header of ipHeader bytes. total is the packet's length without
+// padding, or 0 if segmentation offload has made the packet too long for the length field of its header.
 func parseTCP(from, to netip.Addr, b []byte, ipHeader, total int) (s segment, ok bool, err error) {
 	if total == 0 {
 		total = len(b)

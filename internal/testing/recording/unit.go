@@ -13,9 +13,9 @@ import (
 // Kind is the kind of a Unit.
 type Kind uint8
 
-// Kinds of units, in the order in which a stream contains them.
+// Kinds of units. A stream starts with an acceptor request or a HELLO, followed by frames.
 const (
-	KindRequest Kind = iota // acceptor request
+	KindRequest Kind = iota // an acceptor request
 	KindHello
 	KindNoop
 	KindMessage // a frame with an LNet message
@@ -33,12 +33,13 @@ func (k Kind) String() string {
 	return "LNET"
 }
 
-// Unit is one element of a stream. The first four fields are always set, the others depend on the kind.
+// Unit is one element of a stream: an acceptor request, a HELLO, a NOOP or an LNet message. The first
+// four fields are always set. The others are set for the kinds that their comments name.
 type Unit struct {
 	Kind Kind
 	// Offset is the unit's offset in its stream.
 	Offset int
-	// Raw is the bytes of the unit, a slice of the stream.
+	// Raw has the bytes of the unit. It is a slice of the stream.
 	Raw []byte
 	// Order is the byte order of the sender.
 	Order binary.ByteOrder
@@ -46,15 +47,16 @@ type Unit struct {
 	Request lnet.AcceptorRequest // KindRequest
 	Hello   protocol.Hello       // KindHello
 
-	// Version is the version in the sender's HELLO, and Frame the frame, which is zero in V1. Both are
-	// set for KindNoop and KindMessage. Header and Payload are set for KindMessage.
+	// Version and Frame are set for KindNoop and KindMessage. Version is the version in the sender's HELLO.
+	// Frame is zero in V1, which has no frames. Header and Payload are set for KindMessage.
 	Version protocol.Version
 	Frame   protocol.Frame
 	Header  lnet.Header
 	Payload []byte // a slice of the stream
 }
 
-// Name returns the name of the unit's kind, or the LNet type of a message.
+// Name returns the name of the LNet message type for KindMessage, and the name of the kind for other
+// kinds.
 func (u *Unit) Name() string {
 	if u.Kind != KindMessage {
 		return u.Kind.String()
@@ -62,13 +64,13 @@ func (u *Unit) Name() string {
 	return u.Header.Type.String()
 }
 
-// IsPing reports whether the unit is a request for ping info.
+// IsPing reports whether the unit is a ping: a GET of ping info.
 func (u *Unit) IsPing() bool {
 	return u.Kind == KindMessage && u.Header.Type == lnet.MsgGet &&
 		u.Header.Portal == lnet.ReservedPortal && u.Header.MatchBits == lnet.PingMatchBits
 }
 
-// IsPush reports whether the unit is a push of ping info.
+// IsPush reports whether the unit is a push: a PUT of ping info.
 func (u *Unit) IsPush() bool {
 	return u.Kind == KindMessage && u.Header.Type == lnet.MsgPut &&
 		u.Header.Portal == lnet.ReservedPortal && u.Header.MatchBits == lnet.PingMatchBits
@@ -76,12 +78,11 @@ func (u *Unit) IsPush() bool {
 
 var errNoHello = errors.New("neither an acceptor request nor a HELLO nor a frame")
 
-// Parse parses the bytes that one side of a connection sent: an acceptor request (active side only), a
-// HELLO, and messages. A stream that starts with a frame is parsed as V3 without acceptor request and
-// HELLO.
+// Parse parses the bytes that one side of a TCP connection sent: an acceptor request (from the active
+// side only), a HELLO, and frames with messages. If the stream starts with a frame, Parse assumes V3.
 //
 // If the stream is malformed or ends within a unit, Parse returns the units before that place and an
-// error. For a unit cut short the error is io.ErrUnexpectedEOF.
+// error. The error is io.ErrUnexpectedEOF if the stream ends within a unit.
 func Parse(stream []byte) ([]Unit, error) {
 	p := parser{stream: stream}
 	var err error
@@ -94,7 +95,7 @@ func Parse(stream []byte) ([]Unit, error) {
 	return p.units, nil
 }
 
-// parser is a position in a stream.
+// parser is the state of a call of Parse.
 type parser struct {
 	stream  []byte
 	at      int
@@ -103,8 +104,8 @@ type parser struct {
 	order   binary.ByteOrder
 }
 
-// take consumes the next n bytes as a unit.
-func (p *parser) take(u Unit, n int) {
+// addUnit adds u with the next n bytes of the stream as its bytes, and advances by n bytes.
+func (p *parser) addUnit(u Unit, n int) {
 	u.Offset, u.Raw = p.at, p.stream[p.at:p.at+n]
 	p.units = append(p.units, u)
 	p.at += n
@@ -147,7 +148,7 @@ func (p *parser) request(rest []byte) error {
 	if err != nil {
 		return err
 	}
-	p.take(Unit{Kind: KindRequest, Request: r, Order: order}, size)
+	p.addUnit(Unit{Kind: KindRequest, Request: r, Order: order}, size)
 	return nil
 }
 
@@ -161,7 +162,7 @@ func (p *parser) hello(rest []byte) error {
 		return err
 	}
 	p.version, p.order = h.Version, order
-	p.take(Unit{Kind: KindHello, Hello: h, Order: order}, need)
+	p.addUnit(Unit{Kind: KindHello, Hello: h, Order: order}, need)
 	return nil
 }
 
@@ -171,18 +172,18 @@ func (p *parser) frame(rest []byte) error {
 		return err
 	}
 	if f.Type == protocol.FrameNoop {
-		p.take(Unit{Kind: KindNoop, Order: p.order, Version: p.version, Frame: f}, protocol.FrameSize)
+		p.addUnit(Unit{Kind: KindNoop, Order: p.order, Version: p.version, Frame: f}, protocol.FrameSize)
 		return nil
 	}
-	return p.messageBehind(f, rest)
+	return p.messageAfter(f, rest)
 }
 
-// message parses a message of V1, which has no frame.
+// message parses a message of V1, which has no frame before it.
 func (p *parser) message(rest []byte) error {
-	return p.messageBehind(protocol.Frame{}, rest)
+	return p.messageAfter(protocol.Frame{}, rest)
 }
 
-func (p *parser) messageBehind(f protocol.Frame, rest []byte) error {
+func (p *parser) messageAfter(f protocol.Frame, rest []byte) error {
 	u := Unit{Kind: KindMessage, Order: p.order, Version: p.version, Frame: f}
 	overhead := p.version.Overhead()
 	if len(rest) < overhead {
@@ -199,6 +200,6 @@ func (p *parser) messageBehind(f protocol.Frame, rest []byte) error {
 		return fmt.Errorf("payload: %w", io.ErrUnexpectedEOF)
 	}
 	u.Payload = rest[overhead:size]
-	p.take(u, size)
+	p.addUnit(u, size)
 	return nil
 }

@@ -6,17 +6,17 @@ import (
 	"github.com/lnetd/lnetd/internal/testing/recording"
 )
 
-// lnetPort is the port by which tshark recognizes LNet.
+// lnetPort is the TCP port by which tshark recognizes LNet.
 const lnetPort = 988
 
-// segmentSize is the payload of the TCP segments in bytes. No message size is a multiple of it, so large
-// messages end at any place in a segment.
+// segmentSize is the maximum payload of the TCP segments in bytes. It is an unusual number, so that
+// large messages end at various places in a segment.
 const segmentSize = 1447
 
-// capture is a pcap file with invented Ethernet, IPv4 and TCP headers.
+// capture is a pcap file that is being written. Its Ethernet, IPv4 and TCP headers are synthetic.
 type capture struct {
 	file []byte
-	// streamOf[n] is the stream of packet n+1.
+	// streamOf[n] is the number of the stream that packet n+1 belongs to.
 	streamOf []int
 }
 
@@ -27,7 +27,7 @@ func newCapture() *capture {
 	b = le.AppendUint16(b, 2)
 	b = le.AppendUint16(b, 4)
 	b = le.AppendUint64(b, 0)
-	b = le.AppendUint32(b, 1<<18) // longest packet
+	b = le.AppendUint32(b, 1<<18) // maximum length of a packet
 	b = le.AppendUint32(b, 1)     // Ethernet
 	return &capture{file: b}
 }
@@ -39,7 +39,7 @@ type sender struct {
 	seq    uint32
 }
 
-// open starts a stream: it writes the SYN.
+// open writes the SYN of a stream, and returns a sender for the rest of the stream.
 func (c *capture) open(stream int) *sender {
 	s := &sender{to: c, stream: stream, seq: 1000}
 	s.segment(0x02, nil)
@@ -47,7 +47,7 @@ func (c *capture) open(stream int) *sender {
 	return s
 }
 
-// send writes b in as many segments as necessary.
+// send writes b as the payload of one or more segments.
 func (s *sender) send(b []byte) {
 	for len(b) > 0 {
 		n := min(len(b), segmentSize)
@@ -85,13 +85,13 @@ func (s *sender) segment(flags byte, payload []byte) {
 	c.streamOf = append(c.streamOf, s.stream)
 }
 
-// add writes the units of a stream that tshark can decode (see faults.go). Each message starts a new
-// segment, because tshark may lose track of the stream for good when a segment ends within the first
-// bytes of a message.
+// add writes those units of a stream that tshark can decode (see faults.go). Each message starts a new
+// segment. Otherwise a segment could end within the first bytes of a message, after which tshark may no
+// longer find message boundaries in the stream.
 func (c *capture) add(stream int, units []recording.Unit) {
 	s := c.open(stream)
 	for i := range units {
-		if shown(&units[i]) {
+		if isDecodable(&units[i]) {
 			s.send(units[i].Raw)
 		}
 	}

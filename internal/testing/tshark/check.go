@@ -15,12 +15,12 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Stream is the bytes that one side of a TCP connection sent. It starts with an acceptor request, a HELLO
-// or a frame.
+// Stream has the bytes that one side of a TCP connection sent. They start with an acceptor request, a
+// HELLO or a frame.
 type Stream struct {
-	// Name is the name of the stream in error messages.
+	// Name names the stream in error messages.
 	Name string
-	// Bytes may end within a message.
+	// Bytes are the bytes. They may end within a message.
 	Bytes []byte
 }
 
@@ -28,22 +28,23 @@ type Stream struct {
 type Checked struct {
 	// Compared is the number of messages that tshark decoded.
 	Compared int
-	// NotShown counts, by name, the units that tshark cannot decode: "CONNREQ", "HELLO", "NOOP", and
-	// messages of other versions, such as "GET v4".
+	// NotShown has the numbers of units that tshark cannot decode and that were not compared, by name:
+	// "CONNREQ", "HELLO", "NOOP", and messages of other versions, such as "GET v4".
 	NotShown map[string]int
 }
 
-// Decode has tshark decode the streams and returns the messages of each. It ends the test if a stream is
-// malformed or tshark is not installed.
+// Decode decodes the streams with tshark and returns the messages of each stream. It ends the test if a
+// stream is malformed, and skips or ends it if tshark is not installed.
 func Decode(t testing.TB, streams ...Stream) [][]Message {
 	t.Helper()
 	messages, _ := decode(t, streams)
 	return messages
 }
 
-// Check fails the test if tshark and our decoder disagree about a message in the streams, or about where
-// a message starts. A malformed stream ends the test. Check holds tshark's output in memory, which is
-// twice as large as the streams. Pass megabytes, not gigabytes.
+// Check decodes the streams with tshark and with our decoder. It fails the test if both disagree about a
+// message or about where a message starts. It ends the test if a stream is malformed. Check keeps
+// tshark's output in memory, which is twice as large as the streams, so the streams should have
+// megabytes, not gigabytes.
 func Check(t testing.TB, streams ...Stream) Checked {
 	t.Helper()
 	theirs, units := decode(t, streams)
@@ -52,7 +53,7 @@ func Check(t testing.TB, streams ...Stream) Checked {
 		var ours []Message
 		for j := range units[i] {
 			u := &units[i][j]
-			if !shown(u) {
+			if !isDecodable(u) {
 				name := u.Name()
 				if u.Kind == recording.KindMessage {
 					name += " " + u.Version.String()
@@ -96,7 +97,7 @@ func decode(t testing.TB, streams []Stream) ([][]Message, [][]recording.Unit) {
 	return messages, units
 }
 
-// run decodes a pcap file with tshark and returns its output.
+// run decodes a pcap file with tshark and returns tshark's output. It writes the file to dir.
 func run(dir string, file []byte) ([]byte, error) {
 	path := filepath.Join(dir, "streams.pcap")
 	if err := os.WriteFile(path, file, 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// pdml is the part of tshark's XML output that holds the decoded fields.
+// pdml has the parts of tshark's XML output that this package uses.
 type pdml struct {
 	Packets []struct {
 		Protos []pdmlProto `xml:"proto"`
@@ -26,7 +26,7 @@ type pdmlProto struct {
 type pdmlField struct {
 	Name string `xml:"name,attr"`
 	Show string `xml:"show,attr"`
-	// Text is the field as tshark displays it: "Dest nid: 10.0.0.1@tcp0".
+	// Text is the text that tshark displays for the field, such as "Dest nid: 10.0.0.1@tcp0".
 	Text string `xml:"showname,attr"`
 }
 
@@ -38,7 +38,8 @@ type Message struct {
 	Header lnet.Header
 }
 
-// parsePDML returns the messages of each of n streams. streamOf[i] is the stream of packet i+1.
+// parsePDML returns the messages of each of n streams in tshark's output. streamOf[i] is the number of
+// the stream that packet i+1 belongs to.
 func parsePDML(text []byte, streamOf []int, n int) ([][]Message, error) {
 	var doc pdml
 	if err := xml.Unmarshal(text, &doc); err != nil {
@@ -71,7 +72,7 @@ func parsePDML(text []byte, streamOf []int, n int) ([][]Message, error) {
 	return streams, nil
 }
 
-// message converts the fields to a Message. A field that tshark does not show stays zero.
+// message converts the fields of an LNet message to a Message. A field that tshark does not output is 0.
 func (p *pdmlProto) message() (Message, error) {
 	v := values{fields: map[string]pdmlField{}}
 	for _, f := range p.Fields {
@@ -99,7 +100,7 @@ func (p *pdmlProto) message() (Message, error) {
 			MatchBits: v.number("msg_dst_match_bits"),
 			HdrData:   v.number("msg_hdr_data"),
 			Portal:    uint32(v.number("ptl_index")),
-			// A message has at most one of the two.
+			// A message has at most one of the two fields.
 			Offset: uint32(v.number("offset") | v.number("src_offset")),
 			Length: uint32(v.number("msg_length") | v.number("sink_length")),
 		},
@@ -108,7 +109,7 @@ func (p *pdmlProto) message() (Message, error) {
 	return m, v.err
 }
 
-// values converts fields to numbers and keeps the first error.
+// values converts fields to numbers and NIDs, and keeps the first error.
 type values struct {
 	fields map[string]pdmlField
 	err    error
