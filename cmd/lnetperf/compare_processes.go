@@ -110,7 +110,7 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func
 	}
 	c.stdout = bufio.NewReader(out)
 	if _, err := c.stdout.ReadString('\n'); err != nil {
-		return nil, errors.Join(fmt.Errorf("process of the measurement: %w", err), c.stdin.Close(), command.Wait())
+		return nil, errors.Join(fmt.Errorf("the measurement process ended before it was ready: %w", err), c.stdin.Close(), command.Wait())
 	}
 	go func() {
 		err := command.Wait()
@@ -134,7 +134,7 @@ func (c *process) end() error {
 	}
 	err := <-c.ended
 	if err != nil {
-		err = fmt.Errorf("a process of the measurement: %w", err)
+		err = fmt.Errorf("measurement process: %w", err)
 	}
 	return errors.Join(closed, err)
 }

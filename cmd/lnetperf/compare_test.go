@@ -207,7 +207,7 @@ func TestCompareBounds(t *testing.T) {
 		t.Errorf("recorded: %s, %v", text, err)
 	}
 	bound(`{"wakeup": 1}`)
-	if _, errs := c.run(exitFailure, "--bounds", path); !strings.Contains(errs, `"wakeup" has no bounds`) {
+	if _, errs := c.run(exitFailure, "--bounds", path); !strings.Contains(errs, `"wakeup" cannot have a bound`) {
 		t.Errorf("it says %s", errs)
 	}
 }

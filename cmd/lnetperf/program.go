@@ -52,7 +52,7 @@ type usageError struct{ error }
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // errCounted is the error of a command that has printed its error counts.
-var errCounted = errors.New("the test counted errors")
+var errCounted = errors.New("messages or transfers of the test failed")
 
 // interrupted is the cause with which a context is canceled because of a signal.
 type interrupted struct{ signal syscall.Signal }

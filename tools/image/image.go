@@ -56,7 +56,7 @@ func (r release) index(stage string, machines []string) (v1.ImageIndex, error) {
 	}
 	annotated, ok := mutate.Annotations(index, r.labels()).(v1.ImageIndex)
 	if !ok {
-		return nil, fmt.Errorf("an index with annotations is a %T", annotated)
+		return nil, fmt.Errorf("the annotated image index has the unexpected type %T", annotated)
 	}
 	return annotated, nil
 }

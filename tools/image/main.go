@@ -23,11 +23,11 @@ func run(args []string, epoch string, stderr io.Writer) error {
 	f := flag.NewFlagSet("image", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() {
-		fmt.Fprintln(stderr, "usage: image -o DIR -version V [-revision R] STAGE ARCH...\nSTAGE/ARCH/root is what a package has.")
+		fmt.Fprintln(stderr, "usage: image -o DIR -version V [-revision R] STAGE ARCH...\nSTAGE/ARCH/root is the root directory of the package for ARCH.")
 		f.PrintDefaults()
 	}
 	var r release
-	out := f.String("o", "", "`DIR` that becomes the layout; it must not be there")
+	out := f.String("o", "", "`DIR` to write the image layout to; it must not exist")
 	f.StringVar(&r.version, "version", "", "`VERSION` of lnetd, such as v1.2.3")
 	f.StringVar(&r.revision, "revision", "", "`COMMIT` that it was built from")
 	if err := f.Parse(args); err != nil {

@@ -48,7 +48,7 @@ func checkObjects(objects []runtime.Object) error {
 		case *apps.Deployment:
 			j.template(o.Name, o.Namespace, o.Spec.Selector, &o.Spec.Template)
 		default:
-			j.report("%s: a %T, of which nothing is known here", named.GetName(), o)
+			j.report("%s: objects of type %T are not supported by this check", named.GetName(), o)
 		}
 	}
 	return errors.Join(j.errs...)
@@ -58,31 +58,31 @@ func checkObjects(objects []runtime.Object) error {
 func (j *checker) template(name, namespace string, selector *meta.LabelSelector, t *core.PodTemplateSpec) {
 	s, err := meta.LabelSelectorAsSelector(selector)
 	if err != nil || s.Empty() || !s.Matches(labels.Set(t.Labels)) {
-		j.report("%s: the selector does not select the template's labels (%v)", name, err)
+		j.report("%s: the selector does not match the labels of the template (%v)", name, err)
 	}
 	spec := &t.Spec
 	if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
-		j.report("%s: nobody here talks to Kubernetes: automountServiceAccountToken: false", name)
+		j.report("%s: the pod does not need the Kubernetes API: set automountServiceAccountToken: false", name)
 	}
 	if c := spec.SecurityContext; c == nil || c.SeccompProfile == nil || c.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
-		j.report("%s: system calls are not restricted: seccompProfile", name)
+		j.report("%s: system calls are not restricted: set seccompProfile to RuntimeDefault", name)
 	}
 	volumes := map[string]bool{}
 	for _, v := range spec.Volumes {
 		volumes[v.Name] = false
 		if v.ConfigMap != nil && !j.configs[namespace+"/"+v.ConfigMap.Name] {
-			j.report("%s: volume %s: there is no ConfigMap %s", name, v.Name, v.ConfigMap.Name)
+			j.report("%s: volume %s needs the ConfigMap %s, which the file does not have", name, v.Name, v.ConfigMap.Name)
 		}
 	}
 	if len(spec.Containers) == 0 {
-		j.report("%s: there is no container", name)
+		j.report("%s: the pod has no container", name)
 	}
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 		j.container(name+": "+c.Name, spec, &c, volumes)
 	}
 	for v, used := range volumes {
 		if !used {
-			j.report("%s: nobody mounts volume %s", name, v)
+			j.report("%s: no container mounts the volume %s", name, v)
 		}
 	}
 }
@@ -90,15 +90,15 @@ func (j *checker) template(name, namespace string, selector *meta.LabelSelector,
 // container checks a container, and records which volumes it mounts.
 func (j *checker) container(name string, pod *core.PodSpec, c *core.Container, volumes map[string]bool) {
 	if image := c.Image[strings.LastIndex(c.Image, "/")+1:]; !strings.Contains(image, ":") || strings.HasSuffix(image, ":latest") {
-		j.report("%s: image %q names no version", name, c.Image)
+		j.report("%s: image %q has no version in its name", name, c.Image)
 	}
 	if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
-		j.report("%s: resources: requests of cpu and memory, and a limit of memory", name)
+		j.report("%s: set resources: requests for cpu and memory, and a limit for memory", name)
 	}
 	j.rights(name, pod, c.SecurityContext)
 	for _, m := range c.VolumeMounts {
 		if _, ok := volumes[m.Name]; !ok {
-			j.report("%s: there is no volume %s", name, m.Name)
+			j.report("%s: the mounted volume %s does not exist", name, m.Name)
 			continue
 		}
 		volumes[m.Name] = true
@@ -108,40 +108,40 @@ func (j *checker) container(name string, pod *core.PodSpec, c *core.Container, v
 	}
 	for what, p := range map[string]*core.Probe{"startup": c.StartupProbe, "readiness": c.ReadinessProbe, "liveness": c.LivenessProbe} {
 		if p == nil || p.Exec == nil && p.HTTPGet == nil {
-			j.report("%s: there is no %s probe", name, what)
+			j.report("%s: the %s probe is missing", name, what)
 		}
 	}
 	isPort := func(p core.ContainerPort) bool {
 		return p.ContainerPort == 988 && (!pod.HostNetwork || p.HostPort == 988)
 	}
 	if !slices.ContainsFunc(c.Ports, isPort) {
-		j.report("%s: LNet's port 988 is not among the ports", name)
+		j.report("%s: port 988 of LNet is missing in the ports", name)
 	}
 }
 
 // rights checks the rights of a container.
 func (j *checker) rights(name string, pod *core.PodSpec, s *core.SecurityContext) {
 	if s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
-		j.report("%s: allowPrivilegeEscalation: false", name)
+		j.report("%s: set allowPrivilegeEscalation: false", name)
 	}
 	if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
-		j.report("%s: readOnlyRootFilesystem: true", name)
+		j.report("%s: set readOnlyRootFilesystem: true", name)
 	}
 	if s == nil || s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
-		j.report("%s: capabilities: drop: [ALL]", name)
+		j.report("%s: set capabilities: drop: [ALL]", name)
 	}
 	if s != nil && s.Privileged != nil && *s.Privileged {
-		j.report("%s: privileged", name)
+		j.report("%s: the container must not be privileged", name)
 	}
 	root := pod.SecurityContext == nil || pod.SecurityContext.RunAsNonRoot == nil || !*pod.SecurityContext.RunAsNonRoot
 	switch {
 	case s == nil || s.Capabilities == nil || len(s.Capabilities.Add) == 0:
 		if root {
-			j.report("%s: root without a capability that it needs: runAsNonRoot: true", name)
+			j.report("%s: the container needs no capability, so it must not run as root: set runAsNonRoot: true", name)
 		}
 	case !slices.Equal(s.Capabilities.Add, []core.Capability{"NET_BIND_SERVICE"}):
-		j.report("%s: lnetd needs NET_BIND_SERVICE alone, not %v", name, s.Capabilities.Add)
+		j.report("%s: lnetd needs only the capability NET_BIND_SERVICE, not %v", name, s.Capabilities.Add)
 	case s.RunAsUser == nil || *s.RunAsUser != 0:
-		j.report("%s: a capability is given to root alone: runAsUser: 0", name)
+		j.report("%s: a container gets capabilities only as root: set runAsUser: 0", name)
 	}
 }

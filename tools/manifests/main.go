@@ -63,7 +63,7 @@ func decode(text []byte) (objects []runtime.Object, err error) {
 		objects = append(objects, o)
 	}
 	if err == nil && len(objects) == 0 {
-		err = errors.New("there is no document")
+		err = errors.New("the file contains no document")
 	}
 	return objects, err
 }

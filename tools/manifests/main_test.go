@@ -32,23 +32,23 @@ func TestFaults(t *testing.T) {
 		{"wrong quantity", "sidecar", "memory: 1Gi", "memory: 1 Gi", "quantities must match"},
 		{"wrong kind", "daemonset", "kind: DaemonSet", "kind: DemonSet", `no kind "DemonSet"`},
 		{"wrong version", "daemonset", "apiVersion: apps/v1", "apiVersion: apps/v7", `"apps/v7"`},
-		{"kind that is not judged", "daemonset", "kind: Namespace", "kind: Node", "a *v1.Node, of which nothing is known here"},
-		{"nothing", "nothing", "", "", "there is no document"},
+		{"kind that is not judged", "daemonset", "kind: Namespace", "kind: Node", "objects of type *v1.Node are not supported"},
+		{"nothing", "nothing", "", "", "contains no document"},
 		{"name", "sidecar", "  name: lnet-example\ndata", "  name: Lnet_Example\ndata", `name "Lnet_Example"`},
-		{"selector", "daemonset", "    matchLabels:\n      app.kubernetes.io/name: lnetd", "    matchLabels:\n      app: lnetd", "the selector does not select"},
-		{"no ConfigMap", "daemonset", "configMap:\n            name: lnetd", "configMap:\n            name: other", "there is no ConfigMap other"},
-		{"no volume", "sidecar", "name: run\n              mountPath", "name: runs\n              mountPath", "there is no volume runs"},
-		{"volume of nobody", "sidecar", "name: run\n              mountPath", "name: config\n              mountPath", "nobody mounts volume run"},
-		{"image", "daemonset", "lnetd:v1.0.0", "lnetd:latest", "names no version"},
-		{"image of a registry with a port", "daemonset", "registry.example.com/lnetd:v1.0.0", "registry.example.com:5000/lnetd", "names no version"},
-		{"resources", "daemonset", "memory: 2Gi", "cpu: 2", "a limit of memory"},
-		{"port", "daemonset", "hostPort: 988\n", "hostPort: 1988\n", "port 988 is not among"},
+		{"selector", "daemonset", "    matchLabels:\n      app.kubernetes.io/name: lnetd", "    matchLabels:\n      app: lnetd", "the selector does not match"},
+		{"no ConfigMap", "daemonset", "configMap:\n            name: lnetd", "configMap:\n            name: other", "needs the ConfigMap other"},
+		{"no volume", "sidecar", "name: run\n              mountPath", "name: runs\n              mountPath", "volume runs does not exist"},
+		{"volume of nobody", "sidecar", "name: run\n              mountPath", "name: config\n              mountPath", "no container mounts the volume run"},
+		{"image", "daemonset", "lnetd:v1.0.0", "lnetd:latest", "has no version"},
+		{"image of a registry with a port", "daemonset", "registry.example.com/lnetd:v1.0.0", "registry.example.com:5000/lnetd", "has no version"},
+		{"resources", "daemonset", "memory: 2Gi", "cpu: 2", "a limit for memory"},
+		{"port", "daemonset", "hostPort: 988\n", "hostPort: 1988\n", "port 988 of LNet is missing"},
 		{"escalation", "daemonset", "allowPrivilegeEscalation: false", "allowPrivilegeEscalation: true", "allowPrivilegeEscalation: false"},
 		{"file system", "daemonset", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "readOnlyRootFilesystem: true"},
 		{"capabilities", "sidecar", "drop: [ALL]", "drop: [SYS_ADMIN]", "drop: [ALL]"},
-		{"another capability", "daemonset", "add: [NET_BIND_SERVICE]", "add: [SYS_ADMIN]", "needs NET_BIND_SERVICE alone"},
-		{"capability of nobody", "daemonset", "runAsUser: 0", "runAsUser: 65532", "is given to root alone"},
-		{"privileged", "daemonset", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: true\n            privileged: true", "lnetd: privileged"},
+		{"another capability", "daemonset", "add: [NET_BIND_SERVICE]", "add: [SYS_ADMIN]", "needs only the capability NET_BIND_SERVICE"},
+		{"capability of nobody", "daemonset", "runAsUser: 0", "runAsUser: 65532", "only as root"},
+		{"privileged", "daemonset", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: true\n            privileged: true", "must not be privileged"},
 		{"root", "sidecar", "runAsNonRoot: true", "runAsNonRoot: false", "runAsNonRoot: true"},
 		{"seccomp", "sidecar", "type: RuntimeDefault", "type: Unconfined", "seccompProfile"},
 		{"token", "sidecar", "automountServiceAccountToken: false", "automountServiceAccountToken: true", "automountServiceAccountToken: false"},
@@ -93,7 +93,7 @@ func TestProbes(t *testing.T) {
 		if probe == "startup" { // it has the YAML anchor
 			text = strings.ReplaceAll(text, "exec: *asks", "exec: {command: [lnetdctl, net, show]}")
 		}
-		if err := check([]byte(text)); err == nil || !strings.Contains(err.Error(), "there is no "+probe+" probe") {
+		if err := check([]byte(text)); err == nil || !strings.Contains(err.Error(), "the "+probe+" probe is missing") {
 			t.Errorf("%s: %v", probe, err)
 		}
 	}

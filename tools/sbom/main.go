@@ -32,7 +32,7 @@ func normalize(in io.Reader, out io.Writer, epoch string) error {
 		return err
 	}
 	if bom.Metadata == nil {
-		return fmt.Errorf("a document of %q without metadata", bom.BOMFormat)
+		return fmt.Errorf("the %s document has no metadata", bom.BOMFormat)
 	}
 	bom.Metadata.Timestamp = time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 	if tools := bom.Metadata.Tools; tools != nil && tools.Tools != nil {

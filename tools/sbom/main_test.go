@@ -37,7 +37,7 @@ func TestSettleFaults(t *testing.T) {
 	for _, tt := range []struct{ document, epoch, want string }{
 		{"{}", "", "SOURCE_DATE_EPOCH"},
 		{"<bom/>", "1", "invalid character"},
-		{`{"bomFormat": "CycloneDX", "specVersion": "1.5"}`, "1", "without metadata"},
+		{`{"bomFormat": "CycloneDX", "specVersion": "1.5"}`, "1", "has no metadata"},
 	} {
 		if err := normalize(strings.NewReader(tt.document), &strings.Builder{}, tt.epoch); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.document, err, tt.want)

@@ -76,7 +76,7 @@ func (c *bulkClient) prepare(ctx context.Context) error {
 		c.free = append(c.free, b)
 	}
 	if d := c.domain.Limits().DescriptorSize; message.BulkSize(1, d) > c.test.BufferSize {
-		return fmt.Errorf("buffers of %d bytes have no room for two descriptors of %d: %w", c.test.BufferSize, d, syscall.EINVAL)
+		return fmt.Errorf("a buffer of %d bytes is too small for two descriptors of %d bytes: %w", c.test.BufferSize, d, syscall.EINVAL)
 	}
 	return nil
 }

@@ -68,13 +68,13 @@ func (c *ConsoleConfig) tests() (servers, clients []message.Test, err error) {
 
 func (c *ConsoleConfig) testsOf(name string, role message.Role, g, peers *Group) (tests []message.Test, err error) {
 	if len(g.Commands) == 0 || len(g.Commands) != len(g.Data) {
-		return nil, fmt.Errorf("%s: %d command end points, %d data end points: there must be as many of both, and some: %w",
+		return nil, fmt.Errorf("%s: %d command end points and %d data end points are given, but each node needs one of both: %w",
 			name, len(g.Commands), len(g.Data), syscall.EINVAL)
 	}
 	for k, command := range g.Commands {
 		for _, s := range []string{command, g.Data[k]} {
 			if p, err := transport.ParseAddress(s); err != nil || p.TMID == transport.Dynamic {
-				return nil, fmt.Errorf("%s: %q is no end point: %w", name, s, syscall.EINVAL)
+				return nil, fmt.Errorf("%s: %q is not the address of an end point: %w", name, s, syscall.EINVAL)
 			}
 		}
 		t := c.Test
@@ -289,10 +289,10 @@ type refusal struct {
 
 // refusals explains the errnos of answers to INIT.
 var refusals = map[syscall.Errno]string{
-	syscall.EALREADY:     "it has another test",
-	syscall.ENOENT:       "it takes no commands from here",
-	syscall.ECONNREFUSED: "it cannot be at that data end point",
-	syscall.ENOMEM:       "the test takes too much memory",
+	syscall.EALREADY:     "another test runs on the node",
+	syscall.ENOENT:       "the node accepts no commands from this console",
+	syscall.ECONNREFUSED: "the node cannot open the data end point",
+	syscall.ENOMEM:       "the test needs more memory than the node allows",
 }
 
 func (r refusal) Error() string {
@@ -300,7 +300,7 @@ func (r refusal) Error() string {
 	if meaning := refusals[r.errno]; meaning != "" && r.command == message.Init {
 		text = meaning
 	}
-	return "refused: " + text + "; its log says more"
+	return "refused: " + text + "; see the log of the node"
 }
 
 func (r refusal) Unwrap() error { return r.errno }
@@ -315,7 +315,7 @@ func (k *console) await(ctx context.Context, n *remote, t message.Type) (*messag
 		case r.err != nil:
 			return nil, r.err
 		case r.command.Type != t.Answer():
-			return nil, fmt.Errorf("its answer is %s: %w", r.command.Type, syscall.EPROTO)
+			return nil, fmt.Errorf("the node answered with %s instead: %w", r.command.Type, syscall.EPROTO)
 		case r.command.Errno != 0:
 			if t == message.Init {
 				n.mayHaveTest = false // if it has a test, then for another console

@@ -45,7 +45,7 @@ func openMailbox(
 	m.callbacks = transport.Callbacks{transport.MsgRecv: m.received, transport.MsgSend: m.sent}
 	var err error
 	if m.loop, err = tmhost.Start(ctx, d, address, tmhost.Async, nil); err != nil {
-		return nil, fmt.Errorf("commands at %s: %w", address, err)
+		return nil, fmt.Errorf("open the end point %s for commands: %w", address, err)
 	}
 	if err := m.addBuffers(ctx, sends); err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTime)

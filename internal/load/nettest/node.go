@@ -181,13 +181,13 @@ func (n *Node) do(c command, answer *message.Command) error {
 		defer cancel()
 		return n.stop(ctx)
 	}
-	return fmt.Errorf("no such command: %w", syscall.ENOENT)
+	return fmt.Errorf("%s is not a command of a console: %w", c.Type, syscall.ENOENT)
 }
 
 // init prepares a test, which starts with the command START. It returns EALREADY if the node has a test.
 func (n *Node) init(test *message.Test, from transport.Address) error {
 	if n.run != nil {
-		return fmt.Errorf("a test of %s goes on: %w", n.console, syscall.EALREADY)
+		return fmt.Errorf("a test of the console %s is in progress: %w", n.console, syscall.EALREADY)
 	}
 	if err := test.Check(); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (n *Node) init(test *message.Test, from transport.Address) error {
 
 func (n *Node) start() error {
 	if n.run.started() {
-		return fmt.Errorf("the test has started: %w", syscall.EALREADY)
+		return fmt.Errorf("the test has already started: %w", syscall.EALREADY)
 	}
 	n.run.start()
 	return nil
@@ -237,7 +237,7 @@ func (n *Node) expire(t *testRun) {
 		n.log.Warn("cannot stop a test whose console sends no commands", "err", err)
 	}
 	select {
-	case n.onceResult <- fmt.Errorf("the console is silent: %w", syscall.ETIMEDOUT):
+	case n.onceResult <- fmt.Errorf("the console sent no command for %s: %w", n.config.Idle, syscall.ETIMEDOUT):
 	default:
 	}
 }

@@ -92,7 +92,7 @@ func (k *console) figures(ctx context.Context, nodes []*remote, sum *figures.Fig
 	all := make([]figures.Figures, 0, len(answers))
 	for i, a := range answers {
 		if a.Figures == nil {
-			return errors.Join(errors.New(nodes[i].name+": an answer without figures"), syscall.EPROTO)
+			return errors.Join(errors.New(nodes[i].name+": the answer to STATUS contains no counters"), syscall.EPROTO)
 		}
 		all = append(all, *a.Figures)
 	}

@@ -98,7 +98,7 @@ func newTestRun(ctx context.Context, d *transport.Domain, test message.Test) (*t
 	}
 	t.loop, err = tmhost.Start(ctx, d, test.Data, delivery, t.afterRound)
 	if err != nil {
-		return nil, fmt.Errorf("data transfer machine at %s: %w: %w", test.Data, syscall.ECONNREFUSED, err)
+		return nil, fmt.Errorf("open the data end point %s: %[3]w (%[2]w)", test.Data, syscall.ECONNREFUSED, err)
 	}
 	if err := t.role.prepare(ctx); err != nil {
 		close(t.ended)
@@ -114,7 +114,7 @@ func newTestRun(ctx context.Context, d *transport.Domain, test message.Test) (*t
 func (t *testRun) checkSizes() error {
 	most := t.domain.Limits().BufferSize
 	if t.test.Size > most || t.test.Kind == message.Bulk && t.test.BufferSize > most {
-		return fmt.Errorf("size %d or %d is more than %d: %w", t.test.Size, t.test.BufferSize, most, syscall.EINVAL)
+		return fmt.Errorf("size of data, %d bytes, or of messages with descriptors, %d bytes, is more than %d: %w", t.test.Size, t.test.BufferSize, most, syscall.EINVAL)
 	}
 	// Each role has at least two buffers per concurrent message or transfer, except a bulk server, which
 	// has one.
@@ -128,7 +128,7 @@ func (t *testRun) checkSizes() error {
 func bufferMemory(size int) int { return (size + pageSize - 1) &^ (pageSize - 1) }
 
 // errTooMuch is the error for a test that needs more than memoryMax.
-var errTooMuch = fmt.Errorf("buffers of more than %d bytes: %w", memoryMax, syscall.ENOMEM)
+var errTooMuch = fmt.Errorf("the test needs more than %d bytes of buffers: %w", memoryMax, syscall.ENOMEM)
 
 // newBuffer creates a buffer, which stop frees. It returns ENOMEM if the buffers of the test would
 // exceed memoryMax.

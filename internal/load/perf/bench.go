@@ -170,7 +170,7 @@ func (b *bench) open(ctx context.Context, name string) error {
 	all := tests()
 	k := slices.IndexFunc(all, func(t test) bool { return t.name == name })
 	if k < 0 {
-		return fmt.Errorf("there is no case %q", name)
+		return fmt.Errorf("case %q does not exist", name)
 	}
 	b.current = &all[k]
 	if !b.current.selftest {
@@ -193,7 +193,7 @@ func (b *bench) close(ctx context.Context) (err error) {
 // run implements benchPair.
 func (b *bench) run(ctx context.Context, method Method, n int, calls bool) (r Round, err error) {
 	if b.current == nil {
-		return r, errors.New("no case is open")
+		return r, errors.New("a round was requested before a case")
 	}
 	asks, answers, err := b.count(calls, func() error {
 		r.Took, err = b.exchange(ctx, method, n)
@@ -221,7 +221,7 @@ func (b *bench) exchange(ctx context.Context, method Method, n int) (time.Durati
 	case method == MethodLimit:
 		return b.limit.exchange(n, in, out, t.window)
 	case method != MethodLNet:
-		return 0, fmt.Errorf("there is no way %q", method)
+		return 0, fmt.Errorf("method %q does not exist", method)
 	case t.machine:
 		return b.senders[senderKey{t.credits, int(t.delivery)}].run(ctx, x)
 	case t.selftest:

@@ -100,7 +100,7 @@ func ReadBounds(path string) (*Bounds, error) {
 // check returns an error if there are no bounds, or if one is for an unknown case, process or cost.
 func (b *Bounds) check() error {
 	if len(b.Bounds) == 0 {
-		return errors.New("it has no bounds")
+		return errors.New("the file contains no bounds")
 	}
 	known := map[string]bool{}
 	for _, t := range tests() {
@@ -108,15 +108,15 @@ func (b *Bounds) check() error {
 	}
 	for name, of := range b.Bounds {
 		if !known[name] {
-			return fmt.Errorf("there is no case %q", name)
+			return fmt.Errorf("case %q does not exist", name)
 		}
 		for s, costs := range of {
 			if s != asking && s != answering {
-				return fmt.Errorf("%s: %q is neither asks nor answers", name, s)
+				return fmt.Errorf("case %q: the side %q is neither asks nor answers", name, s)
 			}
 			for cost := range costs {
 				if !slices.Contains(bounded, cost) {
-					return fmt.Errorf("%s: %q has no bounds; these have: %s", name, cost, strings.Join(bounded, ", "))
+					return fmt.Errorf("case %q: the cost %q cannot have a bound; costs with bounds: %s", name, cost, strings.Join(bounded, ", "))
 				}
 			}
 		}

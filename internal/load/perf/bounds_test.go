@@ -93,11 +93,11 @@ func TestWrongBounds(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
 		``:               "EOF",
-		`{}`:             "it has no bounds",
+		`{}`:             "contains no bounds",
 		`{"limits": {}}`: "unknown field",
-		`{"bounds": {"PUT": {"asks": {"wakeups": 1}}}}`:                             `there is no case "PUT"`,
+		`{"bounds": {"PUT": {"asks": {"wakeups": 1}}}}`:                             `case "PUT" does not exist`,
 		`{"bounds": {"` + boundedCase + `": {"asked": {"wakeups": 1}}}}`:            `"asked" is neither asks nor answers`,
-		`{"bounds": {"` + boundedCase + `": {"asks": {"cpu_us": 1}}}}`:              `"cpu_us" has no bounds`,
+		`{"bounds": {"` + boundedCase + `": {"asks": {"cpu_us": 1}}}}`:              `"cpu_us" cannot have a bound`,
 		`{"bounds": {"` + boundedCase + `": {"asks": {"wakeups": "one or more"}}}}`: "cannot unmarshal",
 	} {
 		path := filepath.Join(dir, "bounds.json")

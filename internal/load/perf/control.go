@@ -54,11 +54,11 @@ func NewProcess(r io.Reader, w io.Writer) *Process {
 
 func (p *Process) call(a request) (response, error) {
 	if err := p.in.Encode(a); err != nil {
-		return response{}, fmt.Errorf("ask a process to %s: %w", a.Do, err)
+		return response{}, fmt.Errorf("send the request %q to a measurement process: %w", a.Do, err)
 	}
 	var t response
 	if err := p.out.Decode(&t); err != nil {
-		return response{}, fmt.Errorf("answer of a process asked to %s: %w", a.Do, err)
+		return response{}, fmt.Errorf("read the answer of a measurement process to %q: %w", a.Do, err)
 	}
 	if t.Error != "" {
 		return response{}, errors.New(t.Error)
@@ -107,7 +107,7 @@ func ServeCosts(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 			t.Bytes = inUse()
 			return t, nil
 		}
-		return t, fmt.Errorf("nobody can %q here", a.Do)
+		return t, fmt.Errorf("this measurement process does not know the request %q", a.Do)
 	})
 }
 
@@ -165,7 +165,7 @@ func (w remotePair) open(_ context.Context, name string) error {
 func (w remotePair) run(_ context.Context, method Method, n int, calls bool) (Round, error) {
 	t, err := w.call(request{Do: doRun, Method: method, N: n, Calls: calls})
 	if err == nil && t.Round == nil {
-		err = errors.New("a process says nothing of its round")
+		err = errors.New("the answer of a measurement process contains no round")
 	}
 	if err != nil {
 		return Round{}, err
@@ -197,6 +197,6 @@ func Perform(ctx context.Context, c Config, r io.Reader, w io.Writer, ready func
 		case doClose:
 			return response{}, b.close(ctx)
 		}
-		return response{}, fmt.Errorf("nobody can %q here", a.Do)
+		return response{}, fmt.Errorf("this measurement process does not know the request %q", a.Do)
 	})
 }

@@ -187,7 +187,7 @@ func TestProcess(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := ServeCosts(t.Context(), strings.NewReader(`{"do":"dance"}`+"\n"), &out); err != nil || !strings.Contains(out.String(), `nobody can \"dance\" here`) {
+	if err := ServeCosts(t.Context(), strings.NewReader(`{"do":"dance"}`+"\n"), &out); err != nil || !strings.Contains(out.String(), `does not know the request \"dance\"`) {
 		t.Error(err, out.String())
 	}
 	if err := ServeCosts(t.Context(), strings.NewReader("count\n"), &out); err == nil {

@@ -211,7 +211,7 @@ func (a *limitServer) process(n int) error {
 		}
 		in, out := int(binary.LittleEndian.Uint32(rest)), int(binary.LittleEndian.Uint32(rest[4:]))
 		if in > 1<<20 || out > 1<<20 {
-			return fmt.Errorf("a message of %d bytes, with an answer of %d", in, out)
+			return fmt.Errorf("the header announces a message of %d bytes and an answer of %d, but at most %d are possible", in, out, 1<<20)
 		}
 		a.payloadLeft, a.answer = in, headSize+out
 		rest = rest[headSize:]
@@ -254,7 +254,7 @@ func dialLimit(ctx context.Context, addr string) (*limitClient, error) {
 		l.raw, err = c.SyscallConn()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("connection that spins: %w", err), c.Close())
+		return nil, errors.Join(fmt.Errorf("connection that is polled: %w", err), c.Close())
 	}
 	return l, nil
 }

@@ -16,11 +16,11 @@ import (
 func UseHalf(half int) error {
 	var all, mine unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		return fmt.Errorf("processors of this process: %w", err)
+		return fmt.Errorf("read the processors of this process: %w", err)
 	}
 	n := all.Count()
 	if n < 2 {
-		return fmt.Errorf("halve %d processor: %w", n, unix.ENODEV)
+		return fmt.Errorf("only %d processor can be used, but two are needed: %w", n, unix.ENODEV)
 	}
 	seen := 0
 	for cpu := 0; seen < n; cpu++ {
@@ -41,7 +41,7 @@ func UseHalf(half int) error {
 func KeepTogether() error {
 	var all, mine unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		return fmt.Errorf("processors of this process: %w", err)
+		return fmt.Errorf("read the processors of this process: %w", err)
 	}
 	cpu := 0
 	for !all.IsSet(cpu) {
@@ -63,7 +63,7 @@ func restrictProcess(mine *unix.CPUSet) error {
 		}
 		for _, tid := range tids {
 			if err := unix.SchedSetaffinity(tid, mine); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("confine thread %d: %w", tid, err)
+				return fmt.Errorf("restrict thread %d to its processors: %w", tid, err)
 			}
 		}
 	}

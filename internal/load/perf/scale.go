@@ -60,7 +60,7 @@ type CrowdWay struct {
 // the process c.Passive, which must be set. RunCrowd takes ten seconds plus the time of the rounds.
 func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	if c.Passive == nil {
-		return nil, errors.New("a crowd needs the node's process to ask")
+		return nil, errors.New("a measurement with many peers needs the node in another process")
 	}
 	none, err := c.Passive.memoryInUse()
 	if err != nil {
@@ -72,7 +72,7 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	if _, err := w.run(ctx, 4*peers, min(crowdInFlight, peers), peers); err != nil {
-		return nil, fmt.Errorf("first messages: %w", err)
+		return nil, fmt.Errorf("first messages of all peers: %w", err)
 	}
 	r := &Crowd{Peers: peers, Connections: w.connections()}
 	weigh := func(into *int) error {
@@ -84,7 +84,7 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 		return nil, err
 	}
 	if _, err := w.run(ctx, burstSize*peers, burstSize*peers, peers); err != nil {
-		return nil, fmt.Errorf("a burst: %w", err)
+		return nil, fmt.Errorf("burst of messages of all peers: %w", err)
 	}
 	if err := errors.Join(weigh(&r.Burst), sleep(ctx, releaseTime), weigh(&r.AfterBurst)); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (r *Crowd) measure(ctx context.Context, c *Config) error {
 		way := &r.Ways[k]
 		took, err := way.run(ctx, first)
 		if err != nil {
-			return fmt.Errorf("%s with %d: %w", way.By, way.Peers, err)
+			return fmt.Errorf("%s with %d peers: %w", way.By, way.Peers, err)
 		}
 		way.rounds.n = c.exchanges(first, took)
 	}
@@ -122,7 +122,7 @@ func (r *Crowd) measure(ctx context.Context, c *Config) error {
 		counted := k >= c.Rounds
 		for j := range r.Ways {
 			if err := r.Ways[j].round(ctx, c.Passive, counted); err != nil {
-				return fmt.Errorf("%s with %d: %w", r.Ways[j].By, r.Ways[j].Peers, err)
+				return fmt.Errorf("%s with %d peers: %w", r.Ways[j].By, r.Ways[j].Peers, err)
 			}
 		}
 		if !counted {

@@ -88,7 +88,7 @@ func (t *tester) begin(ctx context.Context, server lnet.NID) error {
 			return err
 		}
 		if g.Deleted {
-			return fmt.Errorf("node %s is not in the session: %+v", nid, g.Lists[0])
+			return fmt.Errorf("selftest: node %s did not join the session: %+v", nid, g.Lists[0])
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func (t *tester) add(ctx context.Context, batch string, x exchange) error {
 	}
 	a, err := t.console.AddTest(ctx, sessionKey, q)
 	if err == nil && !a.OK() {
-		err = fmt.Errorf("test refused: %+v", a)
+		err = fmt.Errorf("selftest: the nodes refused the test: %+v", a)
 	}
 	return err
 }
@@ -127,7 +127,7 @@ func (t *tester) run(ctx context.Context, batch string, expected time.Duration) 
 		return 0, err
 	}
 	if !r.OK() {
-		return 0, fmt.Errorf("run: %+v", r)
+		return 0, fmt.Errorf("selftest: the nodes did not start the batch: %+v", r)
 	}
 	select {
 	case <-quiet.C:
@@ -140,9 +140,9 @@ func (t *tester) run(ctx context.Context, batch string, expected time.Duration) 
 		s, ok := t.agent.Session()
 		switch {
 		case !ok:
-			return 0, errors.New("the session has ended")
+			return 0, errors.New("selftest: the session ended during the batch")
 		case s.BRWErrors+s.PingErrors > 0:
-			return 0, fmt.Errorf("%d brw errors, %d ping errors", s.BRWErrors, s.PingErrors)
+			return 0, fmt.Errorf("selftest: the batch had %d brw errors and %d ping errors", s.BRWErrors, s.PingErrors)
 		case !active(&s):
 			return time.Since(start), nil
 		}

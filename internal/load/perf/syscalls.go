@@ -124,7 +124,7 @@ func openCallCounter() (*callCounter, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("count system calls: threads come and go")
+	return nil, fmt.Errorf("cannot count system calls: threads of the process start and end all the time")
 }
 
 func (c *callCounter) open(event uint64, tid int) error {

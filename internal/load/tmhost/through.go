@@ -47,7 +47,7 @@ func chooseNID(nids []lnet.NID, c Config) (lnet.NID, error) {
 	}
 	nid, err := lnet.ParseNID(c.NID)
 	if err == nil && !slices.Contains(nids, nid) {
-		err = fmt.Errorf("NID %s: lnetd has %v: %w", nid, nids, syscall.ENOENT)
+		err = fmt.Errorf("lnetd does not have the NID %s, but only %v: %w", nid, nids, syscall.ENOENT)
 	}
 	return nid, err
 }

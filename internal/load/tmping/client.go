@@ -15,7 +15,7 @@ import (
 var retryDelays = [...]time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
 
 var (
-	errNotSent  = errors.New("it could not be sent")
+	errNotSent  = errors.New("the message could not be sent")
 	errNoAnswer = errors.New("no answer within the time limit")
 )
 
@@ -197,10 +197,10 @@ func (c *client) ping(ctx context.Context) error {
 	}
 	m, err := message.Parse(c.recv.Bytes()[:o.length])
 	if err == nil && (m.Kind != message.Text || string(m.Text) != text+message.PongText) {
-		err = fmt.Errorf("%c %.40q", m.Kind, m.Text)
+		err = fmt.Errorf("it has kind %q and text %.40q", m.Kind, m.Text)
 	}
 	if err != nil {
-		return fmt.Errorf("wrong answer of %d bytes: %w", o.length, err)
+		return fmt.Errorf("the answer of %d bytes is wrong: %w", o.length, err)
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (c *client) passiveRecv(ctx context.Context) error {
 		return err
 	}
 	if err := message.CheckBulk(c.bulk.Bytes()[:o.length], c.config.BulkSize, message.ActiveText); err != nil {
-		return fmt.Errorf("received wrong bulk data: %w", err)
+		return fmt.Errorf("the received bulk data is wrong: %w", err)
 	}
 	return nil
 }

@@ -57,19 +57,19 @@ func (c *Config) Check() error {
 	const bulkMin, messageMin = 3, 3 // kind, a letter, NUL
 	switch {
 	case c.Buffers < buffersMin:
-		return fmt.Errorf("%d buffers are fewer than %d", c.Buffers, buffersMin)
+		return fmt.Errorf("number of buffers, %d, is less than %d", c.Buffers, buffersMin)
 	case c.Clients < 1 || c.Clients > ClientsMax:
-		return fmt.Errorf("%d clients are not within 1 to %d", c.Clients, ClientsMax)
+		return fmt.Errorf("number of clients, %d, is not within 1 to %d", c.Clients, ClientsMax)
 	case c.Loops < 1:
-		return fmt.Errorf("%d loops are fewer than 1", c.Loops)
+		return fmt.Errorf("number of loops, %d, is less than 1", c.Loops)
 	case c.BulkSize != 0 && (c.BulkSize < bulkMin || c.BulkSize > 1<<20):
-		return fmt.Errorf("bulk of %d bytes is not within %d to 1M", c.BulkSize, bulkMin)
+		return fmt.Errorf("bulk size, %d bytes, is not within %d to 1M", c.BulkSize, bulkMin)
 	case c.MessageSize != 0 && (c.MessageSize < messageMin || c.MessageSize > 1<<20-len(message.PongText)):
-		return fmt.Errorf("messages of %d bytes are not within %d to 1M-%d", c.MessageSize, messageMin, len(message.PongText))
+		return fmt.Errorf("message size, %d bytes, is not within %d to 1M-%d", c.MessageSize, messageMin, len(message.PongText))
 	case c.MessageTime <= 0 || c.BulkTime <= 0:
-		return fmt.Errorf("time limits %s and %s: there must be some", c.MessageTime, c.BulkTime)
+		return fmt.Errorf("timeouts of messages, %s, and of bulk data, %s, must be above 0", c.MessageTime, c.BulkTime)
 	case c.Delay < 0:
-		return fmt.Errorf("a delay of %s", c.Delay)
+		return fmt.Errorf("delay %s is negative", c.Delay)
 	}
 	return nil
 }

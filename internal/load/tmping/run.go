@@ -52,7 +52,7 @@ func (s Side) address(nid string, n int) (string, error) {
 	}
 	if a.TMID != transport.Dynamic {
 		if int(a.TMID)+n > transport.MaxTMID {
-			return "", fmt.Errorf("%s: there is no transfer machine %d: %w", text, int(a.TMID)+n, syscall.EINVAL)
+			return "", fmt.Errorf("%s: the number of a transfer machine, %d, is out of range: %w", text, int(a.TMID)+n, syscall.EINVAL)
 		}
 		a.TMID += uint16(n)
 	}

@@ -212,11 +212,11 @@ func (s *Server) received(e *transport.BufferEvent) {
 func (s *Server) accept(e *transport.BufferEvent) {
 	m, err := message.Parse(s.scratch[:e.CopyTo(s.scratch)])
 	if err != nil {
-		s.fail("message of %d bytes from %s: %w", e.Length, e.EndPoint, err)
+		s.fail("invalid message of %d bytes from %s: %w", e.Length, e.EndPoint, err)
 		return
 	}
 	if limit := s.domain.Limits().BufferSize; m.Size > limit {
-		s.fail("%s announces %d bytes, a buffer has %d at most", e.EndPoint, m.Size, limit)
+		s.fail("the request of %s is for %d bytes, but a buffer has at most %d", e.EndPoint, m.Size, limit)
 		return
 	}
 	r := request{kind: m.Kind, body: bytes.Clone(m.Descriptor), size: m.Size}
@@ -234,7 +234,7 @@ func (s *Server) accept(e *transport.BufferEvent) {
 		r.release()
 	case full:
 		r.release()
-		s.fail("request of %s dropped: %d are waiting", e.EndPoint, waitingMax)
+		s.fail("dropped the request of %s, because %d requests are already waiting for a buffer", e.EndPoint, waitingMax)
 	default:
 		s.loop.Post(s.serve)
 	}
@@ -269,7 +269,7 @@ func (s *Server) answer(b *transport.Buffer, r request) {
 	text := message.AppendText(nil, string(r.body)+message.PongText)
 	b, err := s.grow(b, len(text))
 	if err != nil {
-		s.fail("a buffer of %d bytes: %w", len(text), err)
+		s.fail("create a buffer of %d bytes: %w", len(text), err)
 		s.release(b)
 		return
 	}
@@ -282,7 +282,7 @@ func (s *Server) answer(b *transport.Buffer, r request) {
 func (s *Server) move(b *transport.Buffer, r request) {
 	b, err := s.grow(b, r.size)
 	if err != nil {
-		s.fail("a buffer of %d bytes: %w", r.size, err)
+		s.fail("create a buffer of %d bytes: %w", r.size, err)
 		s.release(b)
 		return
 	}
@@ -326,7 +326,7 @@ func (s *Server) grow(b *transport.Buffer, size int) (*transport.Buffer, error) 
 // add adds a buffer to its queue. If that fails, it counts an error and releases the buffer.
 func (s *Server) add(b *transport.Buffer) {
 	if err := s.loop.TM.Add(b); err != nil {
-		s.fail("%s: %w", b.Queue, err)
+		s.fail("add a buffer: %w", err)
 		s.release(b)
 	}
 }
@@ -357,7 +357,7 @@ func (s *Server) fetched(e *transport.BufferEvent) {
 	if e.Err == nil {
 		size, _ := e.Buffer.Data.(int)
 		if err := message.CheckBulk(s.scratch[:e.CopyTo(s.scratch)], size, message.PassiveText); err != nil {
-			s.fail("bulk that was fetched: %w", err)
+			s.fail("the fetched bulk data is wrong: %w", err)
 		}
 	}
 	s.done(e)

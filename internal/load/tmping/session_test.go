@@ -211,7 +211,7 @@ func TestNonsense(t *testing.T) {
 		if got := server.Report().Errors; got != uint64(len(nonsense)) {
 			t.Errorf("%d errors, want %d: %v", got, len(nonsense), *wrong)
 		}
-		if got := errors.Join(*wrong...); !strings.Contains(got.Error(), "announces 99999999 bytes") {
+		if got := errors.Join(*wrong...); !strings.Contains(got.Error(), "is for 99999999 bytes") {
 			t.Error(got)
 		}
 		s.Server.NID = h.NID.String()

@@ -161,10 +161,10 @@ func (t *Test) Check() error {
 		errs = append(errs, fmt.Errorf("role %q is neither server nor client: %w", t.Role, syscall.EINVAL))
 	}
 	if t.Count == 0 && t.Time == 0 || t.Count > CountMax {
-		errs = append(errs, fmt.Errorf("number %d is not within 1 to %d: %w", t.Count, uint64(CountMax), syscall.EINVAL))
+		errs = append(errs, fmt.Errorf("number of messages or transfers, %d, is not within 1 to %d: %w", t.Count, uint64(CountMax), syscall.EINVAL))
 	}
 	if t.Time < 0 || t.Time > TimeMax || t.Timeout <= 0 || t.Timeout > TimeMax {
-		errs = append(errs, fmt.Errorf("time %s or %s is out of range: %w", t.Time, t.Timeout, syscall.EINVAL))
+		errs = append(errs, fmt.Errorf("time %s of the test, or timeout %s of a message, is negative, zero or above %s: %w", t.Time, t.Timeout, TimeMax, syscall.EINVAL))
 	}
 	if t.Kind == Ping {
 		errs = append(errs, within("message size", t.Size, PingHead, lnet.MTU))
@@ -185,7 +185,7 @@ func (t *Test) checkBulk(within func(what string, n, least, most int) error) []e
 }
 
 // errTooLong is the error for a command longer than CommandSize.
-var errTooLong = fmt.Errorf("a command of more than %d bytes: %w", CommandSize, syscall.EMSGSIZE)
+var errTooLong = fmt.Errorf("the command is longer than %d bytes, because it has too many peers: %w", CommandSize, syscall.EMSGSIZE)
 
 // Append appends the encoded command. It returns EMSGSIZE if the command would be longer than
 // CommandSize, because there are too many peers.
@@ -223,10 +223,10 @@ func (c *Command) body() any {
 // command, or its body is invalid.
 func ParseCommand(b []byte) (*Command, error) {
 	if len(b) < commandHead || len(b) > CommandSize {
-		return nil, fmt.Errorf("a command of %d bytes: %w", len(b), syscall.EPROTO)
+		return nil, fmt.Errorf("the length of a command, %d bytes, is not within %d to %d: %w", len(b), commandHead, CommandSize, syscall.EPROTO)
 	}
 	if magic := binary.LittleEndian.Uint64(b); magic != commandMagic {
-		return nil, fmt.Errorf("a command with magic %#x: %w", magic, syscall.EPROTO)
+		return nil, fmt.Errorf("the magic of a command is %#x, not %#x: %w", magic, uint64(commandMagic), syscall.EPROTO)
 	}
 	c := &Command{
 		Type:     Type(binary.LittleEndian.Uint32(b[8:])),
@@ -241,7 +241,7 @@ func ParseCommand(b []byte) (*Command, error) {
 	}
 	if body := c.body(); body != nil {
 		if err := json.Unmarshal(slices.Clone(b[commandHead:]), body); err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", c.Type, syscall.EPROTO, err)
+			return nil, fmt.Errorf("body of the command %s: %w: %w", c.Type, syscall.EPROTO, err)
 		}
 	}
 	return c, nil

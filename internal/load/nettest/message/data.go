@@ -83,14 +83,14 @@ func AppendBulk(b []byte, pairs []Pair) []byte {
 // b is not a message of a bulk test, is truncated or too long, or has an odd number of descriptors.
 func ParseBulk(pairs []Pair, b []byte) ([]Pair, error) {
 	broken := func(what string) ([]Pair, error) {
-		return nil, fmt.Errorf("a message with descriptors: %s: %w", what, syscall.EPROTO)
+		return nil, fmt.Errorf("message with descriptors: %s: %w", what, syscall.EPROTO)
 	}
 	if len(b) < bulkHead || binary.LittleEndian.Uint64(b) != bulkMagic {
-		return broken("its head is none")
+		return broken("the header is invalid")
 	}
 	count := binary.LittleEndian.Uint64(b[8:])
 	if count%2 != 0 {
-		return broken("an odd number of them")
+		return broken("the number of descriptors is odd")
 	}
 	b = b[bulkHead:]
 	next := func() []byte {
@@ -108,12 +108,12 @@ func ParseBulk(pairs []Pair, b []byte) ([]Pair, error) {
 	for range count / 2 {
 		p := Pair{Send: next(), Recv: next()}
 		if p.Send == nil || p.Recv == nil {
-			return broken("it is cut off")
+			return broken("a descriptor is truncated")
 		}
 		pairs = append(pairs, p)
 	}
 	if len(b) > 0 {
-		return broken("it goes on behind them")
+		return broken("bytes follow the last descriptor")
 	}
 	return pairs, nil
 }

@@ -97,7 +97,7 @@ func TestPingHeader(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if _, ok := ParsePing(b[:PingHead-1]); ok {
-		t.Error("it is cut off")
+		t.Error("a descriptor is truncated")
 	}
 	b[0]++
 	if _, ok := ParsePing(b); ok {

@@ -59,10 +59,10 @@ func AppendRequest(b []byte, kind byte, descriptor []byte, size int) []byte {
 }
 
 var (
-	errEmpty  = errors.New("it is empty")
-	errEnd    = errors.New("its text has no end")
-	errNumber = errors.New("no 8 digits and NUL where they belong")
-	errCut    = errors.New("its descriptor is cut off")
+	errEmpty  = errors.New("the message is empty")
+	errEnd    = errors.New("the text of the message has no NUL at its end")
+	errNumber = errors.New("the message lacks a number of 8 digits with a NUL")
+	errCut    = errors.New("the descriptor in the message is truncated")
 )
 
 // Parse decodes a message.
@@ -92,7 +92,7 @@ func Parse(b []byte) (Message, error) {
 		m.Descriptor = m.Descriptor[:length]
 		return m, nil
 	}
-	return Message{}, fmt.Errorf("its kind is %q", b[0])
+	return Message{}, fmt.Errorf("the kind of the message, %q, is unknown", b[0])
 }
 
 // parseNumber decodes a number at the beginning of b: 8 digits and NUL. It returns false if b has none.
@@ -127,7 +127,7 @@ func checkPattern(b []byte) error {
 	}
 	for k := range b {
 		if b[k] != want[k] {
-			return fmt.Errorf("byte %d of %d is %#02x, not %#02x", k, len(b), b[k], want[k])
+			return fmt.Errorf("byte %d of %d is %#02x instead of %#02x", k, len(b), b[k], want[k])
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func checkPattern(b []byte) error {
 func CheckBulk(b []byte, size int, text string) error {
 	if size > 0 {
 		if len(b) != size {
-			return fmt.Errorf("%d bytes, not %d", len(b), size)
+			return fmt.Errorf("it has %d bytes instead of %d", len(b), size)
 		}
 		return checkPattern(b)
 	}
@@ -147,7 +147,7 @@ func CheckBulk(b []byte, size int, text string) error {
 		return err
 	}
 	if m.Kind != Text || string(m.Text) != text {
-		return fmt.Errorf("%c %q, not %c %q", m.Kind, m.Text, Text, text)
+		return fmt.Errorf("it has kind %q and text %q instead of %q and %q", m.Kind, m.Text, Text, text)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestBytes(t *testing.T) {
 func TestBrokenMessages(t *testing.T) {
 	for _, c := range []struct{ bytes, why string }{
 		{"", "empty"},
-		{"mping", "no end"},
+		{"mping", "no NUL"},
 		{"x", "kind"},
 		{"r", "8 digits"},
 		{"r00000048", "8 digits"},
@@ -54,8 +54,8 @@ func TestBrokenMessages(t *testing.T) {
 		{"r0000004x\x0000000000\x00d", "8 digits"},
 		{"r+0000048\x0000000000\x00d", "8 digits"},
 		{"r00000001\x0000000000 d", "8 digits"},
-		{"s00000048\x0000000000\x00short", "cut off"},
-		{"s00000000\x0000000000\x00", "cut off"},
+		{"s00000048\x0000000000\x00short", "truncated"},
+		{"s00000000\x0000000000\x00", "truncated"},
 	} {
 		if m, err := Parse([]byte(c.bytes)); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%q: %+v, %v", c.bytes, m, err)
