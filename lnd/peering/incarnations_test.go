@@ -43,9 +43,9 @@ func TestIncarnationsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestALifeThatIsPresumedOver shows that Meet does not report the life after a presumed end as a
-// restart. If the presumption was wrong, Presume reports the next end as new again, and Meet
-// reports the next life as a restart.
+// TestALifeThatIsPresumedOver shows that Observe does not report the incarnation after an assumed
+// end as a restart. If the assumption was wrong, AssumeEnded reports the next end as new again, and
+// Observe reports the next incarnation as a restart.
 func TestALifeThatIsPresumedOver(t *testing.T) {
 	var l Incarnations
 	if l.AssumeEnded() {
