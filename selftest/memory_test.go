@@ -18,7 +18,7 @@ type borrower struct {
 	bytes  []byte // nil: no buffer
 }
 
-// memoryOf returns fair memory that calls granted at once.
+// memoryOf returns memory with the given limit that is shared fairly and calls granted in the same goroutine.
 func memoryOf(limit int) *memory {
 	m := newMemory(limit, func(f func()) { f() })
 	m.fair = true

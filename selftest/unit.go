@@ -123,7 +123,7 @@ func (u *unit) memory() bool {
 	return true
 }
 
-// granted continues with the unit when memory is available.
+// granted gives the unit the memory b that it has waited for, and continues the unit.
 func (u *unit) granted(b []byte) {
 	u.bulk = b
 	u.run()

@@ -320,8 +320,8 @@ func TestCancelBeforeTheEndOfARound(t *testing.T) {
 	}
 }
 
-// overtaken makes the next Submit of a fake TM complete its op successfully before it returns, for which it
-// waits for hold. Later calls use then.
+// overtaken makes the next call of Submit complete the op with success before Submit returns. Submit then
+// waits until hold receives a value or is closed. Later calls of Submit call then.
 func (tm *fakeTM) overtaken(hold <-chan bool, then func(tm *fakeTM, ops []Op) (int, error)) {
 	tm.submit = func(_ *fakeTM, ops []Op) (int, error) {
 		tm.mu.Lock()

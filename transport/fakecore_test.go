@@ -340,7 +340,7 @@ func (tm *fakeTM) cancelled() int {
 	return len(tm.cancels)
 }
 
-// has returns the number of ops.
+// has returns the number of ops that the Core holds.
 func (tm *fakeTM) has() int {
 	tm.mu.Lock()
 	defer tm.mu.Unlock()

@@ -96,7 +96,7 @@ func (w *fixture) start() {
 	w.fake = w.core.tms[len(w.core.tms)-1]
 }
 
-// close shuts down what is left. The core cancels all ops.
+// close stops and closes the TM, unless the test has done so. The core cancels all ops.
 func (w *fixture) close() {
 	w.t.Helper()
 	for _, e := range w.held {
@@ -183,7 +183,7 @@ func (w *fixture) buffer(q QueueType) *Buffer {
 	return b
 }
 
-// added is buffer followed by Add.
+// added returns a buffer, like buffer does, that was also added to the TM.
 func (w *fixture) added(q QueueType) *Buffer {
 	w.t.Helper()
 	b := w.buffer(q)
@@ -203,7 +203,8 @@ func (w *fixture) finals(b *Buffer) (found []BufferEvent) {
 	return found
 }
 
-// ended checks that there is one final event of a buffer, with the given errno, or none if that is 0.
+// ended checks that b has had exactly one final event, with errno want (0 means no error), and returns this
+// event.
 func (w *fixture) ended(b *Buffer, want syscall.Errno) BufferEvent {
 	w.t.Helper()
 	found := w.finals(b)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// messengerTM is a fakeTM that carries out cancellations at once if obeys is set.
+// messengerTM is a fakeTM that carries out cancellations immediately if obeys is set.
 type messengerTM struct {
 	*fakeTM
 	obeys *bool
@@ -68,7 +68,8 @@ func (f *messengerFixture) check(err, want error) {
 
 func (f *messengerFixture) fake() *fakeTM { return f.core.tms[0] }
 
-// send sends in a goroutine, and returns when the message is on its way or waits.
+// send calls Messenger.Send in a new goroutine. It returns when the message is on its way, or when Send waits
+// for a buffer.
 func (f *messengerFixture) send(ctx context.Context, text string) <-chan error {
 	out := make(chan error, 1)
 	go func() { out <- f.Send(ctx, peer, []byte(text)) }()

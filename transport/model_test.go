@@ -34,7 +34,7 @@ type step struct{ What, Buffer, N, M int }
 
 const modelSteps = 11
 
-// do performs a step on both, and returns an error if they differ afterwards.
+// do performs a step on the TM and on the model, and returns an error if they differ afterwards.
 func (m *model) do(s step) error {
 	b, k := m.buffers[s.Buffer], &m.known[s.Buffer]
 	switch s.What {

@@ -247,7 +247,7 @@ func (c *stress) compare() {
 	}
 }
 
-// someOne completes the oldest op, or a message of it.
+// someOne completes the oldest op, or, for a receive buffer, perhaps only one of its messages.
 func (tm *fakeTM) someOne() {
 	tm.mu.Lock()
 	if len(tm.ops) == 0 {

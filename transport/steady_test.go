@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// steadyTM completes each op at once, and allocates nothing.
+// steadyTM completes each op immediately, and allocates nothing.
 type steadyTM struct {
 	*fakeTM
 	messages int // number of messages before the final event of MsgRecv

@@ -74,7 +74,8 @@ func nid(k int) lnet.NID {
 	return lnet.NIDFromIP(udp, netip.AddrFrom4([4]byte{127, byte(16 + pid>>8%200), byte(pid), byte(k + 1)}))
 }
 
-// patient is an upper whose LND timeout is longer than any pause of a busy machine, but not much.
+// patient is an upper whose LND timeout is longer than any pause of a busy machine, but not longer than
+// needed.
 type patient struct{ lnd.Upper }
 
 func (patient) LNDTimeout() time.Duration { return 10 * time.Second }

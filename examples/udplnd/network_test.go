@@ -11,7 +11,7 @@ import (
 )
 
 // packets is a packet network in memory. A datagram takes a moment. It is lost if the receiver has not read
-// the queueLength datagrams before it. Unlucky ones are lost, or come twice.
+// the queueLength datagrams before it. A datagram for which unlucky returns true is lost, or comes twice.
 type packets struct {
 	unlucky func() bool
 

@@ -55,7 +55,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// newPlain starts the other end of a plain.
+// newPlain starts function other, the other end of a plain, in a new process, and returns this end.
 func newPlain(b *testing.B, other string, spin bool) *plain {
 	b.Helper()
 	m, fd, err := Create("plain", os.Getpagesize())

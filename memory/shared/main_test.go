@@ -98,7 +98,7 @@ func newHost(tb testing.TB, submissions, completions int) (*Host, Files) {
 	return h, files
 }
 
-// finish closes them.
+// finish closes all, and fails the test if one of them returns an error.
 func finish(tb testing.TB, all ...io.Closer) {
 	tb.Helper()
 	for _, c := range all {

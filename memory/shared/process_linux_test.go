@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo is a client in a separate process. It submits what completes, and ends with the host, unless it
-// polls. The files of its end are 3, 4 and 5.
+// echo is a client in a separate process. It answers each completion with a submission of the same number. It
+// ends with the host, unless it polls. The files of its end are 3, 4 and 5.
 func echo(spin bool) {
 	c, err := format.Attach(Files{Ring: 3, Submissions: 4, Completions: 5})
 	if err != nil {
@@ -172,7 +172,8 @@ func plainEcho(spin bool) {
 	}
 }
 
-// plain is one end of it.
+// plain is one end of the reference that plainEcho describes: a process that writes one word and reads the
+// other one.
 type plain struct {
 	memory *Memory
 	to, at int // offsets of the words to write and to read

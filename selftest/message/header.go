@@ -210,8 +210,8 @@ func SetIDs(b []byte, reply, bulk uint64) {
 	}
 }
 
-// AppendRefusal appends a reply of service of to b that contains only status s and session id. Replies of
-// test services contain no session.
+// AppendRefusal appends to b a reply of the service named by of. The reply contains only status s and session
+// id; replies of test services contain no session. h is the header of the request.
 func AppendRefusal(b []byte, h Header, of Service, s Status, id SessionID) []byte {
 	t, _ := of.Request()
 	b, v := h.begin(b, t.Reply())

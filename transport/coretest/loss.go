@@ -7,8 +7,8 @@ import (
 	"github.com/lnetd/lnetd/transport"
 )
 
-// Losses, of groups G and I. Silent cases check that the sender gets no error, as in LNet; strict cases check
-// the errors.
+// The cases of groups G and I of transport-tests in which data is lost. Silent cases check that the sender
+// gets no error, as in LNet; strict cases check the errors.
 var lossCases = []scenario{
 	{name: "T060_NoBuffer", silent: true, run: noBuffer},
 	{name: "T061_NoTM", silent: true, run: noTM},

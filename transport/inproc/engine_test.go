@@ -227,7 +227,7 @@ func (s *stage) one() transport.Completion {
 	return cs[0]
 }
 
-// op returns an op on b with sequence number 1, like the engine creates it.
+// op returns an op on b with sequence number 1, with the fields that the engine sets.
 func op(q transport.QueueType, b *buffer) transport.Op {
 	o := transport.Op{Queue: q, Buffer: b, Sequence: 1}
 	switch q {

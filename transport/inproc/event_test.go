@@ -16,10 +16,10 @@ import (
 
 var broken = &lnd.Error{Driver: "test", Op: "send", Status: lnd.StatusRemoteError, Err: lnd.ErrDisconnected}
 
-// hdrOfThere is the hdr_data of messages from there.
+// hdrOfThere is the hdr_data of messages from the TM at address there.
 const hdrOfThere = 7<<52 | 35
 
-// message is the PUT event of a message from there.
+// message is the PUT event of a message from the TM at address there.
 func message(off, n int, unlinked bool) portals.Event {
 	return portals.Event{
 		Type: portals.EventPut, Unlinked: unlinked, Offset: off, Length: n, HdrData: hdrOfThere,

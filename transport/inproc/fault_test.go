@@ -79,7 +79,7 @@ func (f *faults) pair(passive transport.QueueType, waits, acts *buffer) [2]trans
 	return [2]transport.Op{p, a}
 }
 
-// works checks that bulk can be moved between the two.
+// works checks that bulk can be moved between the two TMs.
 func (f *faults) works(t *testing.T, length int) {
 	t.Helper()
 	waits, acts := f.sound(t, 0, length), f.sound(t, 1, length)
@@ -175,7 +175,8 @@ func TestLostMemoryOfThePeer(t *testing.T) {
 	}
 }
 
-// loss is the lost side, the buffer's length, and the number of good bytes.
+// loss describes a buffer with lost memory: its length, the number of bytes that exist, and the index of its
+// TM.
 type loss struct{ length, good, whose int }
 
 // lose carries out a pair of operations with lost memory on one side.

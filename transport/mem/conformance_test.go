@@ -54,7 +54,7 @@ func hosts(c mem.Config) func(t *testing.T, n int) *coretest.Network {
 	}
 }
 
-// largeHosts is hosts with NIDs of 16 bytes.
+// largeHosts returns networks like those of hosts, but with NIDs of 16 bytes.
 func largeHosts(t *testing.T, n int) *coretest.Network {
 	network, world := mem.New(mem.Config{}), &coretest.Network{}
 	for i := range n {
@@ -72,7 +72,7 @@ var largeLimits = transport.Limits{
 	DescriptorSize: transport.LargeDescriptorSize, Confine: runtime.GOOS == "linux", Synchronous: true,
 }
 
-// loopbackHost returns one host, which plays all of them.
+// loopbackHost returns a network on which a single host, reached by 0@lo, takes the place of all n hosts.
 func loopbackHost(_ *testing.T, n int) *coretest.Network {
 	core, world := mem.New(mem.Config{}).Host(), &coretest.Network{}
 	for range n {

@@ -23,7 +23,8 @@ type player struct {
 	got [4]transport.Completion
 }
 
-// newPlayer returns a player in a new domain that sends to another number.
+// newPlayer returns a player in a new domain. Its TM has the given number, and sends to the TM with number
+// to.
 func newPlayer(b *testing.B, core transport.Core, number, to uint16) *player {
 	b.Helper()
 	p := &player{}

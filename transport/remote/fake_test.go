@@ -225,7 +225,8 @@ func (f *fake) die() {
 	_ = f.socket.Close()
 }
 
-// answers sets answer.
+// answers sets the function that is called for each request. The function returns the reply, or nil for no
+// reply; if mine is false, the fake sends the default reply.
 func (f *fake) answers(answer func(h protocol.Header, r protocol.Request) (record []byte, mine bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -255,7 +256,7 @@ func (f *fake) open() *domain {
 	return d.(*domain)
 }
 
-// start starts a TM, and returns both its ends.
+// start starts a TM, and returns the TM and lnetd's end of its rings.
 func (f *fake) start(d *domain) (*tm, *shm.Host) {
 	f.t.Helper()
 	c, err := d.StartTM(f.t.Context(), transport.Address{NID: fakeNID, PID: lnet.PIDLustre, Portal: 34, TMID: 5}, 32)

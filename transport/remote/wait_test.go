@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// echo completes each op of a TM at once until stop is called. It polls, or sleeps in between.
+// echo completes each op of a TM immediately until stop is called. It polls, or sleeps in between.
 func echo(t testing.TB, host *shm.Host, polling bool) (stop func()) {
 	t.Helper()
 	quit, done := make(chan struct{}), make(chan struct{})

@@ -105,8 +105,8 @@ func TestRejectedBodies(t *testing.T) {
 	}
 }
 
-// refused checks that a body is refused because of that field, and that the value decoded from the good one
-// is unchanged.
+// refused checks that bad is refused with an error about the given field, and that into, decoded from good
+// before, is unchanged.
 func refused(t *testing.T, into Body, good, bad []byte, about string) {
 	t.Helper()
 	was := blank(into)
