@@ -127,7 +127,7 @@ type Agent struct {
 	framework, tests *inbox
 	requests         chan *inbound // framework requests, handled by the framework's goroutine
 	fetching         int           // lists of destinations being fetched; owned by the framework's goroutine
-	looks            *time.Ticker  // triggers look while a batch runs; owned by the framework's goroutine
+	stuckTicker      *time.Ticker  // triggers checkStuck while a batch runs; owned by the framework's goroutine
 	fetches          sync.WaitGroup
 	clientMemory     *memory
 	serverMemory     *memory
@@ -138,14 +138,14 @@ type Agent struct {
 	ended  chan struct{} // closed when the framework's goroutine has ended
 	work   sync.WaitGroup
 
-	mu       sync.Mutex // guards session and the lists in it
-	session  *session
-	features atomic.Uint32 // features of the session; message.Supported without a session
-	zombies  atomic.Int32
-	units    atomic.Int64
-	servers  [2]atomic.Int32 // number of server tests in the session: BRW, ping
-	pingSeq  atomic.Uint32
-	spoilt   atomic.Uint64
+	mu        sync.Mutex // guards session and the lists in it
+	session   *session
+	features  atomic.Uint32 // features of the session; message.Supported without a session
+	zombies   atomic.Int32
+	units     atomic.Int64
+	servers   [2]atomic.Int32 // number of server tests in the session: BRW, ping
+	pingSeq   atomic.Uint32
+	corrupted atomic.Uint64
 
 	log *boundedlog.Log
 }
@@ -170,8 +170,8 @@ func Enable(n *node.Node, c Config) (*Agent, error) {
 		pattern.Fill(b, message.LittleEndian)
 		return b
 	})
-	a.looks = time.NewTicker(lookInterval)
-	a.looks.Stop()
+	a.stuckTicker = time.NewTicker(stuckCheckInterval)
+	a.stuckTicker.Stop()
 	a.requests = make(chan *inbound, c.MaxServing)
 	a.framework = newInbox(a, message.FrameworkPortal, func(in *inbound) { a.requests <- in }) // requests has room for all
 	a.tests = newInbox(a, message.TestPortal, a.serveTest)
@@ -195,7 +195,7 @@ func (a *Agent) Client() *rpc.Client { return a.client }
 func (a *Agent) Counters() message.RPCCounters { return a.counters.Snapshot() }
 
 // Spoilt returns the number of bulks that the agent has corrupted because of InjectErrors.
-func (a *Agent) Spoilt() uint64 { return a.spoilt.Load() }
+func (a *Agent) Spoilt() uint64 { return a.corrupted.Load() }
 
 // SetJoin sets the handler of JOIN requests. If f is nil, which is the default, JOIN requests are dropped, as
 // on nodes without a console.
@@ -225,7 +225,7 @@ func (a *Agent) Close(ctx context.Context) error {
 		b.close(closed)
 	}
 	for _, b := range []*inbox{a.framework, a.tests} {
-		if err := b.wait(ctx, b.deaf); err != nil {
+		if err := b.wait(ctx, b.unposted); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ type batch struct {
 func (a *Agent) batch(q *message.BatchRequest) (message.BatchReply, bool) {
 	s := a.session
 	r := message.BatchReply{Session: a.sessionID()}
-	if !s.is(q.Session) {
+	if !s.hasID(q.Session) {
 		r.Status = message.ESRCH
 		return r, true
 	}
@@ -58,7 +58,7 @@ func (b *batch) run() {
 	}
 	clients := int32(0)
 	for _, t := range b.tests {
-		if len(t.places) > 0 {
+		if len(t.slots) > 0 {
 			clients++
 		}
 	}
@@ -68,18 +68,18 @@ func (b *batch) run() {
 	b.active.Store(clients)
 	b.session.holds.Add(1)
 	for _, t := range b.tests {
-		if len(t.places) > 0 {
+		if len(t.slots) > 0 {
 			t.begin()
 		}
 	}
 	a := b.session.agent
-	a.looks.Reset(lookInterval)
+	a.stuckTicker.Reset(stuckCheckInterval)
 	tests := b.tests[:len(b.tests):len(b.tests)]
 	// A unit may use this goroutine for long: on 0@lo, it also handles the messages of the other units.
 	a.spawn(func() {
 		for _, t := range tests {
-			for k := range t.places {
-				t.places[k].first.run()
+			for k := range t.slots {
+				t.slots[k].first.run()
 			}
 		}
 	})

@@ -18,12 +18,12 @@ func (a *Agent) runFramework() {
 		select {
 		case <-a.ctx.Done():
 			timer.Stop()
-			a.looks.Stop()
+			a.stuckTicker.Stop()
 			return
 		case <-timer.C:
 			a.expire()
-		case <-a.looks.C:
-			a.look()
+		case <-a.stuckTicker.C:
+			a.checkStuck()
 		case in := <-a.requests:
 			timer.Stop()
 			a.handle(in)
@@ -45,7 +45,7 @@ func (a *Agent) handle(in *inbound) {
 		in.refuse(message.EPROTO)
 		return
 	}
-	switch err := a.carryOut(in); {
+	switch err := a.execute(in); {
 	case err == nil:
 		in.answer()
 	case !errors.Is(err, errFetching):
@@ -56,9 +56,9 @@ func (a *Agent) handle(in *inbound) {
 // errNoReply means that a request must be dropped without a reply.
 var errNoReply = errors.New("selftest: no reply")
 
-// carryOut executes a framework request and encodes the reply into in.reply. If it returns errFetching, the
+// execute executes a framework request and encodes the reply into in.reply. If it returns errFetching, the
 // reply follows later. After any other error there is no reply.
-func (a *Agent) carryOut(in *inbound) error {
+func (a *Agent) execute(in *inbound) error {
 	b, out := in.request[:], in.reply[:0]
 	switch in.service {
 	case message.ServiceMakeSession:

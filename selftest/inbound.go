@@ -218,7 +218,7 @@ func (in *inbound) unlink(h lnet.Handle) {
 	in.mu.Unlock()
 	if gone {
 		if in.bulk != nil && !in.shared {
-			a.serverMemory.lose(&in.waiter, in.bulk)
+			a.serverMemory.markLost(&in.waiter, in.bulk)
 			in.bulk = nil
 		}
 		in.drop()
@@ -241,7 +241,7 @@ func (in *inbound) abort(serial uint64) {
 		in.unlink(h)
 		return
 	}
-	if in.inbox.agent.serverMemory.forget(&in.waiter) {
+	if in.inbox.agent.serverMemory.dequeue(&in.waiter) {
 		in.drop()
 	}
 }

@@ -36,20 +36,20 @@ type inbox struct {
 	portal uint32
 	serve  func(*inbound) // called by an event handler; takes ownership of the request
 
-	mu      sync.Mutex // guards the fields below
-	wanted  int        // buffers that should be posted
-	posting bool       // a goroutine is executing post
-	closed  bool
-	posted  ring.Ring[inbound] // buffers that wait for requests
-	busy    ring.Ring[inbound] // requests being served
-	waiting int                // number of requests being served that wait for data
-	free    ring.Ring[inbound]
-	deaf    chan struct{} // closed when, after close, no buffer is posted any more
-	idle    chan struct{} // closed when, in addition, no request is being served any more
+	mu       sync.Mutex // guards the fields below
+	wanted   int        // buffers that should be posted
+	posting  bool       // a goroutine is executing post
+	closed   bool
+	posted   ring.Ring[inbound] // buffers that wait for requests
+	busy     ring.Ring[inbound] // requests being served
+	waiting  int                // number of requests being served that wait for data
+	free     ring.Ring[inbound]
+	unposted chan struct{} // closed when, after close, no buffer is posted any more
+	idle     chan struct{} // closed when, in addition, no request is being served any more
 }
 
 func newInbox(a *Agent, portal uint32, serve func(*inbound)) *inbox {
-	return &inbox{agent: a, portal: portal, serve: serve, deaf: make(chan struct{}), idle: make(chan struct{})}
+	return &inbox{agent: a, portal: portal, serve: serve, unposted: make(chan struct{}), idle: make(chan struct{})}
 }
 
 // add adds n, which may be negative, to the number of buffers that should be posted, and posts or unlinks
@@ -154,10 +154,10 @@ func (b *inbox) keep(in *inbound) {
 	b.notifyDone()
 }
 
-// notifyDone closes deaf and idle when their conditions hold. The caller holds b.mu.
+// notifyDone closes unposted and idle when their conditions hold. The caller holds b.mu.
 func (b *inbox) notifyDone() {
 	if b.closed && b.posted.Len() == 0 {
-		closeOnce(b.deaf)
+		closeOnce(b.unposted)
 		if b.busy.Len() == 0 {
 			closeOnce(b.idle)
 		}

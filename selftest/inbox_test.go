@@ -89,7 +89,7 @@ func TestLeastBounds(t *testing.T) {
 }
 
 // Given an agent that is being closed, when a request uses its last buffer before that buffer is unlinked,
-// then inbox.deaf is closed nevertheless, and the request is dropped.
+// then inbox.unposted is closed nevertheless, and the request is dropped.
 func TestRequestWhileClosing(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		node := s.player("node", "10.0.0.3").agent(Config{MaxServing: waitingPart}) // one buffer at a time
@@ -104,7 +104,7 @@ func TestRequestWhileClosing(t *testing.T) {
 			t.Errorf("answered: %x", r)
 		}
 		select {
-		case <-b.deaf:
+		case <-b.unposted:
 		default:
 			t.Error("whoever closes it would wait")
 		}

@@ -68,7 +68,7 @@ func describe(tests []*test) (list []TestInfo) {
 	for k, t := range tests {
 		list = append(list, TestInfo{
 			Index: k + 1, Service: t.service, Client: t.client,
-			Units: len(t.places), Active: int(t.active.Load()), Latency: t.latencies(),
+			Units: len(t.slots), Active: int(t.active.Load()), Latency: t.latencies(),
 		})
 	}
 	return list

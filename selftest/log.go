@@ -14,8 +14,8 @@ func (a *Agent) malformed(from lnet.ProcessID, err error) {
 		slog.Any("err", err))
 }
 
-// tellSession logs an event of session id. The number of lines per console is limited, because any host can
+// logSession logs an event of session id. The number of lines per console is limited, because any host can
 // create and end sessions as fast as it wants.
-func (a *Agent) tellSession(text string, id message.SessionID, attrs ...slog.Attr) {
+func (a *Agent) logSession(text string, id message.SessionID, attrs ...slog.Attr) {
 	a.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: text, Of: boundedlog.AboutPeer(id.NID.NID())}, append(attrs, slog.Any("session", id))...)
 }

@@ -115,8 +115,8 @@ func (m *memory) allows(c *claim, n int) bool {
 	return !m.fair || c.held == 0 || c.held+size(n) <= m.limit-m.used
 }
 
-// forget removes w from the queue, so that granted is not called. It returns false if w is not queued.
-func (m *memory) forget(w *memoryWaiter) bool {
+// dequeue removes w from the queue, so that granted is not called. It returns false if w is not queued.
+func (m *memory) dequeue(w *memoryWaiter) bool {
 	m.mu.Lock()
 	if !w.links.In() {
 		m.mu.Unlock()
@@ -149,9 +149,9 @@ func (m *memory) put(w *memoryWaiter, b []byte) {
 	m.serve()
 }
 
-// lose records that buffer b, which w was granted, will never be released, because the node may still write
+// markLost records that buffer b, which w was granted, will never be released, because the node may still write
 // to it.
-func (m *memory) lose(w *memoryWaiter, b []byte) {
+func (m *memory) markLost(w *memoryWaiter, b []byte) {
 	m.mu.Lock()
 	m.used -= cap(b)
 	w.claim.held -= cap(b)
@@ -210,8 +210,8 @@ func (m *memory) trim() {
 	m.kept = 0
 }
 
-// rest discards all free buffers and unneeded claims if no buffer is in use, because the session has ended.
-func (m *memory) rest() {
+// trimIdle discards all free buffers and unneeded claims if no buffer is in use, because the session has ended.
+func (m *memory) trimIdle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.used == 0 {

@@ -88,7 +88,7 @@ func TestMemoryForgetsWaiters(t *testing.T) {
 	if little.bytes != nil {
 		t.Error("the second in the queue was served first")
 	}
-	if !m.forget(&much.waiter) || m.forget(&much.waiter) || m.forget(&first.waiter) {
+	if !m.dequeue(&much.waiter) || m.dequeue(&much.waiter) || m.dequeue(&first.waiter) {
 		t.Error("forget is wrong about who waits")
 	}
 	if little.bytes == nil || m.waiting.Len() != 0 {
@@ -132,11 +132,11 @@ func TestMemoryServesAll(t *testing.T) {
 				if x := pick(true); x != nil {
 					b := x.bytes
 					x.bytes = nil
-					m.lose(&x.waiter, b)
+					m.markLost(&x.waiter, b)
 				}
 			},
 			"forget": func(t *rapid.T) {
-				if x := pick(false); x != nil && !m.forget(&x.waiter) {
+				if x := pick(false); x != nil && !m.dequeue(&x.waiter) {
 					t.Error("not forgotten")
 				}
 			},
@@ -172,7 +172,7 @@ func TestMemoryServesAll(t *testing.T) {
 		if m.used != 0 || m.waiting.Len() != 0 {
 			t.Errorf("all has been given back: %d bytes in use, %d peers wait", m.used, m.waiting.Len())
 		}
-		m.rest()
+		m.trimIdle()
 		if len(m.claims) != 0 || m.kept != 0 {
 			t.Errorf("%d peers are known, %d bytes kept", len(m.claims), m.kept)
 		}

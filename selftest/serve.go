@@ -7,9 +7,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// heavy is the size in bytes from which on bulks are filled and checked in separate goroutines, so that the
+// asyncSize is the size in bytes from which on bulks are filled and checked in separate goroutines, so that the
 // driver's goroutine can read other messages during this work.
-const heavy = 64 << 10
+const asyncSize = 64 << 10
 
 // serveTest serves a request to a test service. An event handler calls it.
 func (a *Agent) serveTest(in *inbound) {
@@ -66,7 +66,7 @@ func (in *inbound) serveBRW() {
 	in.mu.Lock()
 	aborted := in.aborted
 	in.mu.Unlock()
-	if aborted && a.serverMemory.forget(&in.waiter) {
+	if aborted && a.serverMemory.dequeue(&in.waiter) {
 		in.drop()
 	}
 }
@@ -88,21 +88,23 @@ func validBRW(q *message.BRWRequest) bool {
 // granted continues with a BRW request when memory for its bulk is available.
 func (in *inbound) granted(b []byte) {
 	in.bulk = b
-	if in.heavy() {
+	if in.needsGoroutine() {
 		in.inbox.agent.spawn(in.prepare)
 		return
 	}
 	in.prepare()
 }
 
-// heavy reports whether filling or checking the bulk takes so long that it needs a separate goroutine.
-func (in *inbound) heavy() bool { return len(in.bulk) >= heavy && in.brw.Check == message.CheckFull }
+// needsGoroutine reports whether filling or checking the bulk takes so long that it needs a separate goroutine.
+func (in *inbound) needsGoroutine() bool {
+	return len(in.bulk) >= asyncSize && in.brw.Check == message.CheckFull
+}
 
 // prepare fills the bulk and sends it, for a read. For a write, it fills the memory with poison and fetches
 // the client's bulk.
 func (in *inbound) prepare() {
 	if in.brw.Op == message.BRWRead {
-		in.inbox.agent.spoil(in.bulk, in.brw.Check)
+		in.inbox.agent.corrupt(in.bulk, in.brw.Check)
 		in.send()
 		return
 	}
@@ -128,7 +130,7 @@ func (in *inbound) fetched() {
 		return
 	}
 	in.inbox.agent.counters.BulkGet.Add(uint64(in.received))
-	if in.heavy() {
+	if in.needsGoroutine() {
 		in.inbox.agent.spawn(in.examine)
 		return
 	}

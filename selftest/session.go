@@ -39,11 +39,11 @@ func (a *Agent) sessionID() message.SessionID {
 	return a.session.id
 }
 
-// is reports whether id is the ID of the session. It returns false for a nil session.
-func (s *session) is(id message.SessionID) bool { return s != nil && s.id == id }
+// hasID reports whether id is the ID of the session. It returns false for a nil session.
+func (s *session) hasID(id message.SessionID) bool { return s != nil && s.id == id }
 
-// refer adds n to the references of a session, and returns the new number.
-func (a *Agent) refer(s *session, n int) int {
+// addRefs adds n to the references of a session, and returns the new number.
+func (a *Agent) addRefs(s *session, n int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.refs += n
@@ -59,8 +59,8 @@ func (a *Agent) makeSession(q *message.MakeSessionRequest) message.MakeSessionRe
 	switch {
 	case q.Session.NID.IsAny():
 		return message.MakeSessionReply{Status: message.EINVAL, Session: a.sessionID()}
-	case s.is(q.Session):
-		a.refer(s, +1)
+	case s.hasID(q.Session):
+		a.addRefs(s, +1)
 		return message.MakeSessionReply{Session: s.id, Timeout: a.timeout()}
 	case s != nil && !q.Force:
 		return message.MakeSessionReply{Status: message.EBUSY, Session: s.id, Timeout: a.timeout(), Name: s.name}
@@ -73,12 +73,12 @@ func (a *Agent) makeSession(q *message.MakeSessionRequest) message.MakeSessionRe
 		batches: map[uint64]*batch{},
 	}
 	s.holds.Store(1)
-	a.work.Add(1) // letGo calls Done when the session is freed
+	a.work.Add(1) // release calls Done when the session is freed
 	a.mu.Lock()
 	a.session = s
 	a.features.Store(uint32(s.features))
 	a.mu.Unlock()
-	a.tellSession("selftest: session made", s.id, slog.String("name", s.name.String()))
+	a.logSession("selftest: session made", s.id, slog.String("name", s.name.String()))
 	return message.MakeSessionReply{Session: s.id, Timeout: a.timeout()}
 }
 
@@ -90,10 +90,10 @@ func (a *Agent) removeSession(q *message.RemoveSessionRequest) message.RemoveSes
 		return message.RemoveSessionReply{Status: message.EINVAL, Session: a.sessionID()}
 	case s == nil:
 		return message.RemoveSessionReply{Status: message.ESRCH, Session: message.NoSession}
-	case !s.is(q.Session):
+	case !s.hasID(q.Session):
 		return message.RemoveSessionReply{Status: message.EBUSY, Session: s.id}
 	}
-	if a.refer(s, -1) > 0 {
+	if a.addRefs(s, -1) > 0 {
 		return message.RemoveSessionReply{Session: s.id}
 	}
 	a.deactivate()
@@ -118,7 +118,7 @@ func (a *Agent) stat(q *message.StatRequest) message.StatReply {
 	switch {
 	case q.Session.NID.IsAny():
 		return message.StatReply{Status: message.EINVAL, Session: a.sessionID()}
-	case !s.is(q.Session):
+	case !s.hasID(q.Session):
 		return message.StatReply{Status: message.ESRCH, Session: a.sessionID()}
 	}
 	c := a.node.Admin().Counters()
@@ -169,23 +169,23 @@ func (a *Agent) deactivate() {
 		b.unload()
 	}
 	a.tests.abort()
-	s.letGo()
-	a.tellSession("selftest: session ended", s.id)
+	s.release()
+	a.logSession("selftest: session ended", s.id)
 }
 
-// letGo decrements holds. If it becomes 0, letGo frees the resources of the session.
-func (s *session) letGo() {
+// release decrements holds. If it becomes 0, release frees the resources of the session.
+func (s *session) release() {
 	if s.holds.Add(-1) > 0 {
 		return
 	}
 	a := s.agent
 	for _, b := range s.batches {
 		for _, t := range b.tests {
-			a.units.Add(-int64(len(t.places) + t.standIns))
+			a.units.Add(-int64(len(t.slots) + t.spareUnits))
 		}
 	}
 	a.zombies.Add(-1)
-	a.clientMemory.rest()
-	a.serverMemory.rest()
+	a.clientMemory.trimIdle()
+	a.serverMemory.trimIdle()
 	a.work.Done()
 }

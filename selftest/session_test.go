@@ -278,9 +278,9 @@ func TestSessionsDoNotFillTheLog(t *testing.T) {
 
 // slow gives every message a latency of 10 ms.
 func slow(s *stage) {
-	places := []string{"console", "client", "server"}
-	for _, a := range places {
-		for _, b := range places {
+	slots := []string{"console", "client", "server"}
+	for _, a := range slots {
+		for _, b := range slots {
 			if a != b {
 				s.SetLink(s.Host(a), s.Host(b), 0, latencyOf(10*time.Millisecond))
 			}

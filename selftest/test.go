@@ -13,16 +13,16 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// test is one test of a batch. A client test has places with units, and a server test has request buffers.
+// test is one test of a batch. A client test has slots with units, and a server test has request buffers.
 type test struct {
 	batch   *batch
 	service message.Service
 	client  bool
 	buffers int // number of request buffers of a server test
-	places  []place
-	// standIns is the number of units in addition to the first unit of each place.
-	standIns int
-	mu       sync.Mutex // guards unit.works and place.working
+	slots   []slot
+	// spareUnits is the number of units in addition to the first unit of each slot.
+	spareUnits int
+	mu         sync.Mutex // guards unit.works and slot.working
 	// latency holds recorders of RPC durations, each shared by several units. One recorder per unit would
 	// need most of a unit's memory, and a single recorder for all would be a bottleneck.
 	latency []latency.Recorder
@@ -33,7 +33,7 @@ type test struct {
 	length      uint32
 	check       message.Check
 
-	active   atomic.Int32 // number of places with working units
+	active   atomic.Int32 // number of slots with working units
 	stopping atomic.Bool
 	aborting atomic.Bool
 }
@@ -55,7 +55,7 @@ func (a *Agent) addTest(in *inbound, q *message.TestRequest) (message.Status, er
 		return message.EINVAL, nil
 	}
 	s := a.session
-	if !s.is(q.Session) {
+	if !s.hasID(q.Session) {
 		return message.ENOENT, nil
 	}
 	b := s.batches[q.Batch]
@@ -96,7 +96,7 @@ func (a *Agent) unload(t *test) {
 	_ = a.tests.add(-t.buffers) // fails only if the node is closed
 }
 
-// populate creates the places of a client test: as many as its concurrency for each destination.
+// populate creates the slots of a client test: as many as its concurrency for each destination.
 func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.Status, error) {
 	n := int64(q.Destinations) * int64(q.Concurrency)
 	if a.units.Load()+n > int64(a.config.MaxUnits) {
@@ -117,12 +117,12 @@ func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.
 	if q.Tests == message.ServiceBRW {
 		length, err := q.BRW.Bytes(q.Features)
 		if err != nil {
-			a.tellSession("selftest: refused a test", q.Session, slog.Any("err", err))
+			a.logSession("selftest: refused a test", q.Session, slog.Any("err", err))
 			return message.EINVAL, nil
 		}
 		t.op, t.check, t.length = q.BRW.Op, message.Check(q.BRW.Flags), length
 	}
-	t.places = make([]place, n)
+	t.slots = make([]slot, n)
 	t.latency = make([]latency.Recorder, min(int(q.Destinations), maxRecorders))
 	for k := range int(q.Destinations) {
 		d, ok := message.DecodeDestination(list, k, q.Order)
@@ -131,7 +131,7 @@ func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.
 			return message.EINVAL, nil
 		}
 		for c := range int(q.Concurrency) {
-			p := &t.places[k*int(q.Concurrency)+c]
+			p := &t.slots[k*int(q.Concurrency)+c]
 			u := &p.first
 			u.init(a, t, p, to)
 			u.latency = &t.latency[k%len(t.latency)]
@@ -192,13 +192,13 @@ func (a *Agent) getDestinations(in *inbound, n int, f message.Features, bits uin
 	return b[:got], nil
 }
 
-// begin prepares all places of the test for a run.
+// begin prepares all slots of the test for a run.
 func (t *test) begin() {
 	t.stopping.Store(false)
 	t.aborting.Store(false)
-	t.active.Store(int32(len(t.places)))
-	for k := range t.places {
-		t.places[k].begin(t.loop)
+	t.active.Store(int32(len(t.slots)))
+	for k := range t.slots {
+		t.slots[k].begin(t.loop)
 	}
 }
 
@@ -208,22 +208,22 @@ func (t *test) stop(force bool) {
 	if force {
 		t.aborting.Store(true)
 	}
-	for k := range t.places {
-		p := &t.places[k]
+	for k := range t.slots {
+		p := &t.slots[k]
 		p.first.stop(force)
-		for _, u := range p.standIns {
+		for _, u := range p.spareUnits {
 			u.stop(force)
 		}
 	}
 }
 
-// placeEnded records that no unit of a place is working any more. After the last place, the test has ended.
-func (t *test) placeEnded() {
+// slotEnded records that no unit of a slot is working any more. After the last slot, the test has ended.
+func (t *test) slotEnded() {
 	if t.active.Add(-1) > 0 {
 		return
 	}
 	if b := t.batch; b.active.Add(-1) == 0 {
-		b.session.letGo()
+		b.session.release()
 	}
 }
 

@@ -16,14 +16,14 @@ import (
 type unit struct {
 	agent *Agent
 	test  *test
-	place *place
+	slot  *slot
 	call  rpc.Call
 	seq   uint32 // sequence number of the current ping
 	phase atomic.Uint32
 	begun atomic.Uint32 // number of RPCs begun
-	// held is set when another unit has taken over the place. The unit then ends after its current RPC.
+	// held is set when another unit has taken over the slot. The unit then ends after its current RPC.
 	held  atomic.Bool
-	works bool // the unit has the place or an RPC in progress; test.mu guards this field
+	works bool // the unit has the slot or an RPC in progress; test.mu guards this field
 
 	bulk    []byte // buffer from the agent's client memory, or nil
 	waiter  memoryWaiter
@@ -47,8 +47,8 @@ const inlineMax = 64
 // unreachable destination would keep a processor busy. This deviates from kernels.
 const pause = 100 * time.Millisecond
 
-func (u *unit) init(a *Agent, t *test, p *place, to lnet.ProcessID) {
-	u.agent, u.test, u.place = a, t, p
+func (u *unit) init(a *Agent, t *test, p *slot, to lnet.ProcessID) {
+	u.agent, u.test, u.slot = a, t, p
 	u.call.To, u.call.Service, u.call.Timeout, u.call.Waiter = to, t.service, a.config.RPCTimeout, u
 	u.waiter.granted = u.granted
 }
@@ -64,7 +64,7 @@ func (u *unit) run() {
 		if !u.memory() {
 			return
 		}
-		if !u.place.take() {
+		if !u.slot.take() {
 			u.end()
 			return
 		}
@@ -81,13 +81,13 @@ func (u *unit) run() {
 // finished reports whether the unit must end before the next RPC: no RPC is left, the test is stopping, or
 // another unit has taken over.
 func (u *unit) finished() bool {
-	return u.place.left.Load() == 0 || u.test.stopping.Load() || u.held.Load()
+	return u.slot.left.Load() == 0 || u.test.stopping.Load() || u.held.Load()
 }
 
-// end ends the unit. relieve or begin may start it again later.
+// end ends the unit. switchUnit or begin may start it again later.
 func (u *unit) end() {
 	u.release()
-	u.place.leave(u)
+	u.slot.leave(u)
 }
 
 // memory sets the bulk of the next RPC. It takes memory of the agent for a bulk that is received or
@@ -107,7 +107,7 @@ func (u *unit) memory() bool {
 		b := u.agent.clientMemory.take(&u.waiter, u.call.To.NID, int(t.length))
 		if b == nil {
 			// A stop before the unit was queued for memory has not found it in the queue.
-			if t.stopping.Load() && u.agent.clientMemory.forget(&u.waiter) {
+			if t.stopping.Load() && u.agent.clientMemory.dequeue(&u.waiter) {
 				u.end()
 			}
 			return false
@@ -118,7 +118,7 @@ func (u *unit) memory() bool {
 	if u.call.Bulk.Sink {
 		pattern.Poison(u.bulk, t.check)
 	} else {
-		u.agent.spoil(u.bulk, t.check)
+		u.agent.corrupt(u.bulk, t.check)
 	}
 	return true
 }
@@ -160,7 +160,7 @@ func (u *unit) Ended(*rpc.Call) {
 	if u.phase.Swap(phaseEnded) == phaseStarting {
 		return
 	}
-	if len(u.bulk) >= heavy && u.test.check == message.CheckFull {
+	if len(u.bulk) >= asyncSize && u.test.check == message.CheckFull {
 		u.agent.spawn(u.proceed)
 		return
 	}
@@ -194,7 +194,7 @@ func (u *unit) evaluate() bool {
 	}
 	u.countError(err)
 	if u.test.stopOnError {
-		u.place.left.Store(0)
+		u.slot.left.Store(0)
 		u.end()
 		return false
 	}
@@ -252,17 +252,17 @@ func (u *unit) release() {
 // abandon ends the unit because the node was closed during an RPC. The memory for bulk data is lost.
 func (u *unit) abandon() {
 	if u.bulk != nil {
-		u.agent.clientMemory.lose(&u.waiter, u.bulk)
+		u.agent.clientMemory.markLost(&u.waiter, u.bulk)
 		u.bulk = nil
 	}
 	u.test.stopping.Store(true)
-	u.place.leave(u)
+	u.slot.leave(u)
 }
 
 // stop ends the unit: immediately if it waits for memory, and otherwise after its current RPC, which it
 // aborts if force is set. The caller has set test.stopping.
 func (u *unit) stop(force bool) {
-	if u.agent.clientMemory.forget(&u.waiter) {
+	if u.agent.clientMemory.dequeue(&u.waiter) {
 		u.end()
 		return
 	}

@@ -70,7 +70,7 @@ func TestOrdersAreGivenOnce(t *testing.T) {
 		&message.MakeSessionRequest{}, &message.RemoveSessionRequest{}, &message.TestRequest{},
 		&message.BatchRequest{Op: message.BatchRun}, &message.BatchRequest{Op: message.BatchStop},
 	} {
-		if (&leg{request: q}).repeatable() {
+		if (&nodeRequest{request: q}).repeatable() {
 			t.Errorf("%T", q)
 		}
 	}

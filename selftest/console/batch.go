@@ -22,7 +22,7 @@ type batch struct {
 	tests            []*test // the test with index k is at k-1
 	clients, servers roster
 	confirmed        map[*member]uint32 // number of tests of the batch that each node has confirmed
-	unsure           map[*member]bool   // nodes that did not answer, so that they may have a test that confirmed does not count
+	unconfirmed      map[*member]bool   // nodes that did not answer, so that they may have a test that confirmed does not count
 
 	running bool
 	runs    int // number of runs so far; identifies the latest run
@@ -47,10 +47,10 @@ func (r *roster) note(b *batch, index map[*member]uint32, asked []*member, came 
 		}
 		switch n := &came.Nodes[k]; {
 		case n.RPC != 0:
-			b.unsure[m] = true
+			b.unconfirmed[m] = true
 		case n.Success:
 			b.confirmed[m]++
-			if !b.unsure[m] {
+			if !b.unconfirmed[m] {
 				index[m] = b.confirmed[m]
 			}
 		}
@@ -69,7 +69,7 @@ func (s *session) batch(name string) *batch {
 // newBatch adds an empty batch to the session. The caller holds c.mu.
 func (c *Console) newBatch(s *session, name string) {
 	c.batches++
-	s.batches = append(s.batches, &batch{name: name, id: c.batches, confirmed: map[*member]uint32{}, unsure: map[*member]bool{}})
+	s.batches = append(s.batches, &batch{name: name, id: c.batches, confirmed: map[*member]uint32{}, unconfirmed: map[*member]bool{}})
 }
 
 // AddBatch adds an empty batch to the session. Each session begins with a batch named "batch". AddBatch
@@ -78,7 +78,7 @@ func (c *Console) AddBatch(key Key, name string) error {
 	if err := checkName("batch", name); err != nil {
 		return err
 	}
-	return c.view(key, func(s *session) error {
+	return c.withSession(key, func(s *session) error {
 		switch {
 		case s.batch(name) != nil:
 			return &Error{Errno: syscall.EEXIST, What: "batch", Name: name}
@@ -92,7 +92,7 @@ func (c *Console) AddBatch(key Key, name string) error {
 
 // Batches returns the names of all batches in the order in which they were added.
 func (c *Console) Batches(key Key) (names []string, err error) {
-	err = c.view(key, func(s *session) error {
+	err = c.withSession(key, func(s *session) error {
 		names = make([]string, 0, len(s.batches))
 		for _, b := range s.batches {
 			names = append(names, b.name)
@@ -104,7 +104,7 @@ func (c *Console) Batches(key Key) (names []string, err error) {
 
 // Batch describes a batch. It returns ENOENT if there is no such batch.
 func (c *Console) Batch(key Key, name string) (i BatchInfo, err error) {
-	err = c.view(key, func(s *session) error {
+	err = c.withSession(key, func(s *session) error {
 		b := s.batch(name)
 		if b == nil {
 			return notFound("batch", name)
@@ -128,13 +128,13 @@ func (b *batch) request(s *session, op message.BatchOp) message.BatchRequest {
 	return message.BatchRequest{Header: s.header(), Session: s.id, Batch: b.id, Op: op}
 }
 
-// legs returns the legs of a transaction that sends the same request to all nodes in list.
-func (b *batch) legs(list []*member, q message.BatchRequest) []*leg {
-	legs := make([]*leg, len(list))
+// nodeRequests returns the node requests of a transaction that sends the same request to all nodes in list.
+func (b *batch) nodeRequests(list []*member, q message.BatchRequest) []*nodeRequest {
+	requests := make([]*nodeRequest, len(list))
 	for k, m := range list {
-		legs[k] = &leg{member: m, request: &q, reply: new(message.BatchReply)}
+		requests[k] = &nodeRequest{member: m, request: &q, reply: new(message.BatchReply)}
 	}
-	return legs
+	return requests
 }
 
 // Run starts the tests of a batch on all its clients. They end when their loops are done, when Stop is
@@ -142,7 +142,7 @@ func (b *batch) legs(list []*member, q message.BatchRequest) []*leg {
 // clients where it has ended. If the batch has no tests, no request is sent. Run returns ENOENT if there is
 // no such batch, and ENETDOWN if a client is not active.
 func (c *Console) Run(ctx context.Context, key Key, name string, stopAfter time.Duration) (Result, error) {
-	x, err := c.change(ctx, key)
+	x, err := c.beginChange(ctx, key)
 	if err != nil {
 		return Result{}, err
 	}
@@ -150,7 +150,7 @@ func (c *Console) Run(ctx context.Context, key Key, name string, stopAfter time.
 	s := x.session
 	c.mu.Lock()
 	b := s.batch(name)
-	var legs []*leg
+	var requests []*nodeRequest
 	switch {
 	case b == nil:
 		err = notFound("batch", name)
@@ -165,13 +165,13 @@ func (c *Console) Run(ctx context.Context, key Key, name string, stopAfter time.
 		b.runs++
 		q := b.request(s, message.BatchRun)
 		q.Arg = uint32(min((stopAfter+time.Second-1)/time.Second, math.MaxInt32)) // nodes ignore it
-		legs = b.legs(b.clients.list, q)
+		requests = b.nodeRequests(b.clients.list, q)
 	}
 	c.mu.Unlock()
 	if err != nil {
 		return Result{}, err
 	}
-	r := c.transact(x.ctx, s, defaultLimit, legs, nil)
+	r := c.transact(x.ctx, s, defaultLimit, requests, nil)
 	c.mu.Lock()
 	if r.Succeeded > 0 {
 		b.running = true
@@ -215,7 +215,7 @@ func (c *Console) stopLater(s *session, b *batch, run int, after time.Duration) 
 // Stop ends the tests of a batch on all its clients. They end after their current RPCs or, with force, abort
 // these. Use Query to find out when they have ended. Stop returns ENOENT if there is no such batch.
 func (c *Console) Stop(ctx context.Context, key Key, name string, force bool) (Result, error) {
-	x, err := c.change(ctx, key)
+	x, err := c.beginChange(ctx, key)
 	if err != nil {
 		return Result{}, err
 	}
@@ -236,15 +236,15 @@ func (c *Console) stop(ctx context.Context, s *session, b *batch, force bool) Re
 	if force {
 		q.Arg = 1
 	}
-	legs := b.legs(b.clients.list, q)
-	for _, l := range legs {
+	requests := b.nodeRequests(b.clients.list, q)
+	for _, l := range requests {
 		if l.member.state == Down {
 			l.limit = minLimit // the node has not answered the previous request, so do not wait long
 		}
 	}
 	c.mu.Unlock()
 	const eperm = message.Status(syscall.EPERM)
-	r := c.transact(ctx, s, defaultLimit, legs, func(status message.Status) bool {
+	r := c.transact(ctx, s, defaultLimit, requests, func(status message.Status) bool {
 		return status == message.OK || status == eperm
 	})
 	if r.OK() {
@@ -277,7 +277,7 @@ func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOption
 	s := x.session
 	c.mu.Lock()
 	b := s.batch(name)
-	var legs []*leg
+	var requests []*nodeRequest
 	runs := 0
 	switch {
 	case b == nil:
@@ -286,13 +286,13 @@ func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOption
 		err = refuse(syscall.ENOENT, "test", "", "batch %q has %d tests, no number %d", name, len(b.tests), o.Test)
 	default:
 		runs = b.runs
-		legs = b.queries(s, o)
+		requests = b.queries(s, o)
 	}
 	c.mu.Unlock()
 	if err != nil {
 		return QueryResult{}, err
 	}
-	r := QueryResult{Result: c.transact(x.ctx, s, limitOf(o.Timeout, math.MaxInt64), legs, nil)}
+	r := QueryResult{Result: c.transact(x.ctx, s, limitOf(o.Timeout, math.MaxInt64), requests, nil)}
 	for k := range r.Nodes {
 		switch n := &r.Nodes[k]; {
 		case !n.Success:
@@ -303,7 +303,7 @@ func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOption
 			r.Idle++
 		}
 	}
-	if o.Test == 0 && !o.Servers && r.Idle == len(legs) {
+	if o.Test == 0 && !o.Servers && r.Idle == len(requests) {
 		c.mu.Lock()
 		if b.runs == runs { // otherwise another run has begun during the query
 			b.running = false
@@ -313,28 +313,28 @@ func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOption
 	return r, stopped(x.ctx)
 }
 
-// queries returns the legs of a transaction that queries the batch or one of its tests. The caller holds
-// c.mu.
-func (b *batch) queries(s *session, o QueryOptions) []*leg {
+// queries returns the node requests of a transaction that queries the batch or one of its tests. The caller
+// holds c.mu.
+func (b *batch) queries(s *session, o QueryOptions) []*nodeRequest {
 	q := b.request(s, message.BatchQuery)
 	if o.Test == 0 {
 		if o.Servers {
-			return b.legs(b.servers.list, q)
+			return b.nodeRequests(b.servers.list, q)
 		}
-		return b.legs(b.clients.list, q)
+		return b.nodeRequests(b.clients.list, q)
 	}
 	t := b.tests[o.Test-1]
 	list, index := t.from.members, t.clientIndex
 	if o.Servers {
 		list, index = t.to.members, t.serverIndex
 	}
-	legs := make([]*leg, len(list))
+	requests := make([]*nodeRequest, len(list))
 	for k, m := range list {
 		own := q
 		if own.Test = index[m]; own.Test == 0 {
 			own.Test = math.MaxUint32 // the node does not have the test, and answers ENOENT
 		}
-		legs[k] = &leg{member: m, request: &own, reply: new(message.BatchReply)}
+		requests[k] = &nodeRequest{member: m, request: &own, reply: new(message.BatchReply)}
 	}
-	return legs
+	return requests
 }

@@ -62,7 +62,7 @@ func New(n *node.Node, a *selftest.Agent, c Config) *Console {
 	}
 	o := &Console{Config: c, node: n, agent: a, client: a.Client()}
 	if o.Latencies == nil {
-		o.Latencies = o.own
+		o.Latencies = o.localLatencies
 	}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	a.SetJoin(o.join)
@@ -94,8 +94,8 @@ func (c *Console) Close(ctx context.Context) error {
 	return err
 }
 
-// own is the default of Config.Latencies. It returns false if nid does not belong to this node.
-func (c *Console) own(nid lnet.NID) (h latency.Histogram, ok bool) {
+// localLatencies is the default of Config.Latencies. It returns false if nid does not belong to this node.
+func (c *Console) localLatencies(nid lnet.NID) (h latency.Histogram, ok bool) {
 	mine := false
 	for _, i := range c.node.NIs() {
 		mine = mine || i.NID == nid
@@ -163,9 +163,9 @@ func (c *Console) begin(ctx context.Context, key Key) (*command, error) {
 	}}, nil
 }
 
-// change is like begin, but for a command that changes the session. It waits until no other such command is
+// beginChange is like begin, but for a command that changes the session. It waits until no other such command is
 // running.
-func (c *Console) change(ctx context.Context, key Key) (*command, error) {
+func (c *Console) beginChange(ctx context.Context, key Key) (*command, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {
 		return nil, err
@@ -217,8 +217,8 @@ func (x *command) resume() error {
 	return nil
 }
 
-// view calls f with the session that has this key. It holds c.mu during the call, and sends no RPCs.
-func (c *Console) view(key Key, f func(s *session) error) error {
+// withSession calls f with the session that has this key. It holds c.mu during the call, and sends no RPCs.
+func (c *Console) withSession(key Key, f func(s *session) error) error {
 	x, err := c.begin(context.Background(), key)
 	if err != nil {
 		return err

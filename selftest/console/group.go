@@ -82,7 +82,7 @@ func (s *session) leaveGroup(g *group, leaving []*member) (gone []*member) {
 // is invalid or there are no lists; and EPROTO if nodes were excluded because they have other features than
 // the session.
 func (c *Console) AddGroup(ctx context.Context, key Key, name string, lists []string) (GroupAddition, error) {
-	x, err := c.change(ctx, key)
+	x, err := c.beginChange(ctx, key)
 	if err != nil {
 		return GroupAddition{}, err
 	}
@@ -210,17 +210,17 @@ func (x *command) removal() context.Context { return x.console.ctx }
 // nodes were excluded because they have other features than the session.
 func (c *Console) makeSessions(x *command, members []*member) (r Result, compatible bool, mismatch error) {
 	s := x.session
-	legs := make([]*leg, len(members))
+	requests := make([]*nodeRequest, len(members))
 	c.mu.Lock()
 	for k, m := range members {
 		m.makes++ // also if the node does not answer: it may have joined nevertheless
 		m.features = s.features
-		legs[k] = &leg{member: m, reply: new(message.MakeSessionReply), request: &message.MakeSessionRequest{
+		requests[k] = &nodeRequest{member: m, reply: new(message.MakeSessionReply), request: &message.MakeSessionRequest{
 			Header: s.header(), Session: s.id, Force: s.force, Name: s.name,
 		}}
 	}
 	c.mu.Unlock()
-	r = c.transact(x.ctx, s, defaultLimit, legs, nil)
+	r = c.transact(x.ctx, s, defaultLimit, requests, nil)
 
 	var others []*member
 	c.mu.Lock()
@@ -232,14 +232,14 @@ func (c *Console) makeSessions(x *command, members []*member) (r Result, compati
 			}
 			continue
 		}
-		reply, _ := legs[k].reply.(*message.MakeSessionReply)
+		reply, _ := requests[k].reply.(*message.MakeSessionReply)
 		if reply.Status != message.OK {
 			m.makes--
 			continue
 		}
 		m.features = reply.Features
 		m.timeout = time.Duration(reply.Timeout) * time.Second
-		s.keepOn(m.timeout)
+		s.shortenInterval(m.timeout)
 		if !s.decided {
 			s.decided = true
 			compatible = reply.Features&s.features != s.features
@@ -280,7 +280,7 @@ func (c *Console) DeleteGroup(ctx context.Context, key Key, name string) (Result
 
 // Groups returns the names of all groups in the order in which they were added.
 func (c *Console) Groups(key Key) (names []string, err error) {
-	err = c.view(key, func(s *session) error {
+	err = c.withSession(key, func(s *session) error {
 		names = make([]string, 0, len(s.groups))
 		for _, g := range s.groups {
 			names = append(names, g.name)
@@ -292,7 +292,7 @@ func (c *Console) Groups(key Key) (names []string, err error) {
 
 // Group describes a group. It returns ENOENT if there is no such group.
 func (c *Console) Group(key Key, name string) (i GroupInfo, err error) {
-	err = c.view(key, func(s *session) error {
+	err = c.withSession(key, func(s *session) error {
 		g := s.group(name)
 		if g == nil {
 			return notFound("group", name)

@@ -6,16 +6,16 @@ import (
 	"github.com/lnetd/lnetd/selftest/message"
 )
 
-// keepInterval is the interval of keep-alive checks (selftest 7.7). It is shorter if a node has a short
-// session timeout; see keepOn.
-const keepInterval = 8 * time.Second
+// keepAliveInterval is the interval of keep-alive checks (selftest 7.7). It is shorter if a node has a short
+// session timeout; see shortenInterval.
+const keepAliveInterval = 8 * time.Second
 
-// keepPatience is the minimum time to wait for replies to keep-alive requests.
-const keepPatience = time.Second
+// keepAliveTimeout is the minimum time to wait for replies to keep-alive requests.
+const keepAliveTimeout = time.Second
 
-// keep keeps the session alive on its nodes, and ends it if no command has arrived for the session's timeout.
+// keepAlive keeps the session alive on its nodes, and ends it if no command has arrived for the session's timeout.
 // It returns when the session ends.
-func (c *Console) keep(s *session) {
+func (c *Console) keepAlive(s *session) {
 	defer s.look.Stop()
 	for {
 		select {
@@ -23,36 +23,36 @@ func (c *Console) keep(s *session) {
 			return
 		case <-s.look.C:
 		}
-		if legs, patience := c.stale(s); len(legs) > 0 {
-			c.work.Go(func() { c.ask(s, patience, legs) })
+		if requests, patience := c.dueKeepAlives(s); len(requests) > 0 {
+			c.work.Go(func() { c.sendKeepAlives(s, patience, requests) })
 		}
 	}
 }
 
-// ask sends keep-alive requests and waits for the replies. It runs in a goroutine of its own, so that nodes
+// sendKeepAlives sends keep-alive requests and waits for the replies. It runs in a goroutine of its own, so that nodes
 // that do not answer do not delay the next round.
-func (c *Console) ask(s *session, patience time.Duration, legs []*leg) {
-	c.transact(s.ctx, s, patience, legs, nil)
+func (c *Console) sendKeepAlives(s *session, patience time.Duration, requests []*nodeRequest) {
+	c.transact(s.ctx, s, patience, requests, nil)
 	c.mu.Lock()
-	for _, l := range legs {
+	for _, l := range requests {
 		l.member.asked = false
 	}
 	c.mu.Unlock()
 	s.work.Done()
 }
 
-// keepOn shortens the interval of checks so that a node with this session timeout gets a keep-alive request
+// shortenInterval shortens the interval of checks so that a node with this session timeout gets a keep-alive request
 // after half of the timeout and before three quarters of it. The caller holds c.mu.
-func (s *session) keepOn(timeout time.Duration) {
+func (s *session) shortenInterval(timeout time.Duration) {
 	if d := timeout / 4; timeout > 0 && d < s.every {
 		s.every = d
 		s.look.Reset(d)
 	}
 }
 
-// stale returns the legs of the keep-alive requests that are due, and how long to wait for replies. If there
-// are any, the session is not removed until s.work.Done is called.
-func (c *Console) stale(s *session) (legs []*leg, patience time.Duration) {
+// dueKeepAlives returns the node requests of the keep-alive requests that are due, and how long to wait for
+// replies. If there are any, the session is not removed until s.work.Done is called.
+func (c *Console) dueKeepAlives(s *session) (requests []*nodeRequest, patience time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -69,19 +69,19 @@ func (c *Console) stale(s *session) (legs []*leg, patience time.Duration) {
 	for _, m := range s.members {
 		if m.state == Active && m.timeout > 0 && !m.asked && now.Sub(m.contact) >= m.timeout/2 {
 			m.asked = true
-			legs = append(legs, c.debug(s, m))
+			requests = append(requests, c.debug(s, m))
 		}
 	}
-	if len(legs) > 0 {
+	if len(requests) > 0 {
 		s.work.Add(1)
 	}
-	return legs, max(s.every, keepPatience)
+	return requests, max(s.every, keepAliveTimeout)
 }
 
-// debug returns a leg that sends a debug request to a node, which returns the node's session. The caller
-// holds c.mu.
-func (c *Console) debug(s *session, m *member) *leg {
-	return &leg{
+// debug returns a node request that sends a debug request to a node, which returns the node's session. The
+// caller holds c.mu.
+func (c *Console) debug(s *session, m *member) *nodeRequest {
+	return &nodeRequest{
 		member: m, reply: new(message.DebugReply),
 		request: &message.DebugRequest{Header: s.header(), Session: s.id},
 	}

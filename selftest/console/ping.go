@@ -100,15 +100,15 @@ func (c *Console) Ping(ctx context.Context, key Key, t Target, timeout time.Dura
 	defer x.end()
 	c.mu.Lock()
 	list, err := x.find(&t)
-	legs := make([]*leg, 0, len(list))
+	requests := make([]*nodeRequest, 0, len(list))
 	for _, m := range list {
-		legs = append(legs, c.debug(x.session, m))
+		requests = append(requests, c.debug(x.session, m))
 	}
 	c.mu.Unlock()
 	if err != nil {
 		return Result{}, err
 	}
-	r := c.transact(x.ctx, x.session, limitOf(timeout, maxAsk), legs, nil)
+	r := c.transact(x.ctx, x.session, limitOf(timeout, maxAsk), requests, nil)
 	for k := range r.Nodes {
 		n := &r.Nodes[k]
 		n.Success = n.Success && n.State == Active

@@ -99,7 +99,7 @@ func (c *Console) NewSession(ctx context.Context, o SessionOptions) (SessionInfo
 		return SessionInfo{}, err
 	}
 	for {
-		i, former, err := c.found(o, features, nid)
+		i, former, err := c.createSession(o, features, nid)
 		if former == nil {
 			return i, err
 		}
@@ -111,9 +111,9 @@ func (c *Console) NewSession(ctx context.Context, o SessionOptions) (SessionInfo
 	}
 }
 
-// found creates a session. If the current session must end first, it begins to end it and returns it; the
-// caller must wait for its end and call found again.
-func (c *Console) found(o SessionOptions, f message.Features, nid message.NID4) (SessionInfo, *session, error) {
+// createSession creates a session. If the current session must end first, it begins to end it and returns it;
+// the caller must wait for its end and call createSession again.
+func (c *Console) createSession(o SessionOptions, f message.Features, nid message.NID4) (SessionInfo, *session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch old := c.session; {
@@ -133,13 +133,13 @@ func (c *Console) found(o SessionOptions, f message.Features, nid message.NID4) 
 		id: message.SessionID{NID: nid, Stamp: c.stamp}, name: message.NameOf(o.Name), key: o.Key,
 		timeout: o.Timeout, force: o.Force, features: f,
 		slot: make(chan struct{}, 1), ended: make(chan struct{}),
-		last: time.Now(), every: keepInterval, look: time.NewTimer(keepInterval),
+		last: time.Now(), every: keepAliveInterval, look: time.NewTimer(keepAliveInterval),
 		byID: map[lnet.ProcessID]*member{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(c.ctx)
 	c.session = s
 	c.newBatch(s, "batch")
-	c.work.Go(func() { c.keep(s) })
+	c.work.Go(func() { c.keepAlive(s) })
 	c.Logger.Info("selftest: console session began", "session", s.id.String(), "name", o.Name)
 	return s.info(), nil, nil
 }
@@ -215,32 +215,32 @@ func (c *Console) remove(ctx context.Context, s *session, members []*member) Res
 	all := Result{Nodes: []NodeResult{}}
 	row := map[*member]int{}
 	for {
-		var legs []*leg
+		var requests []*nodeRequest
 		c.mu.Lock()
 		for _, m := range members {
 			if m.makes == 0 {
 				continue
 			}
 			m.makes--
-			l := &leg{
+			l := &nodeRequest{
 				member: m, reply: new(message.RemoveSessionReply), limit: defaultLimit,
 				request: &message.RemoveSessionRequest{Header: message.NewHeader(m.features), Session: s.id},
 			}
 			if m.state != Active {
 				l.limit = minLimit
 			}
-			legs = append(legs, l)
+			requests = append(requests, l)
 		}
 		c.mu.Unlock()
-		if len(legs) == 0 {
+		if len(requests) == 0 {
 			break
 		}
-		r := c.transact(ctx, s, 0, legs, func(status message.Status) bool {
+		r := c.transact(ctx, s, 0, requests, func(status message.Status) bool {
 			return status == message.OK || status == message.ESRCH
 		})
 		members = nil
 		for k, n := range r.Nodes {
-			m := legs[k].member
+			m := requests[k].member
 			if at, ok := row[m]; ok {
 				all.Nodes[at] = n
 			} else {

@@ -25,8 +25,8 @@ func (c *Console) stat(x *command, targets []string, timeout time.Duration) (Sam
 	if len(targets) == 0 {
 		return Sample{}, refuse(syscall.EINVAL, "group", "", "no group and no nodes")
 	}
-	lists := make([][]int, len(targets)) // indices into legs
-	var legs []*leg
+	lists := make([][]int, len(targets)) // indices into requests
+	var requests []*nodeRequest
 	at := map[lnet.ProcessID]int{}
 	rows := 0
 	c.mu.Lock()
@@ -42,9 +42,9 @@ func (c *Console) stat(x *command, targets []string, timeout time.Duration) (Sam
 		for _, m := range list {
 			k, ok := at[m.id]
 			if !ok {
-				k = len(legs)
+				k = len(requests)
 				at[m.id] = k
-				legs = append(legs, &leg{
+				requests = append(requests, &nodeRequest{
 					member: m, reply: new(message.StatReply),
 					request: &message.StatRequest{Header: x.header(), Session: x.id},
 				})
@@ -53,9 +53,9 @@ func (c *Console) stat(x *command, targets []string, timeout time.Duration) (Sam
 		}
 	}
 	c.mu.Unlock()
-	r := c.transact(x.ctx, x.session, limitOf(timeout, maxAsk), legs, nil)
-	nodes := make([]NodeSample, len(legs))
-	for k, l := range legs {
+	r := c.transact(x.ctx, x.session, limitOf(timeout, maxAsk), requests, nil)
+	nodes := make([]NodeSample, len(requests))
+	for k, l := range requests {
 		n := &nodes[k]
 		n.NodeResult = r.Nodes[k]
 		if !n.Success {

@@ -105,7 +105,7 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 	if err := checkTest(&t); err != nil {
 		return TestAddition{}, err
 	}
-	x, err := c.change(ctx, key)
+	x, err := c.beginChange(ctx, key)
 	if err != nil {
 		return TestAddition{}, err
 	}
@@ -126,13 +126,13 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 
 	// The test uses the groups now, so their lists of nodes do not change any more.
 	limit := limitOf(t.Timeout, math.MaxInt64)
-	a := TestAddition{Servers: c.transact(x.ctx, s, limit, v.serverLegs(base), nil), Clients: Result{Nodes: []NodeResult{}}}
+	a := TestAddition{Servers: c.transact(x.ctx, s, limit, v.serverRequests(base), nil), Clients: Result{Nodes: []NodeResult{}}}
 	c.mu.Lock()
 	b.servers.note(b, v.serverIndex, to.members, &a.Servers)
 	c.mu.Unlock()
 
 	if a.Servers.OK() {
-		a.Clients = c.transact(x.ctx, s, limit, v.clientLegs(base), nil)
+		a.Clients = c.transact(x.ctx, s, limit, v.clientRequests(base), nil)
 		c.mu.Lock()
 		b.clients.note(b, v.clientIndex, from.members, &a.Clients)
 		c.mu.Unlock()
@@ -144,22 +144,22 @@ func (c *Console) AddTest(ctx context.Context, key Key, t Test) (TestAddition, e
 	return a, stopped(x.ctx)
 }
 
-// serverLegs returns the legs that add the test to its servers. base contains the fields that all requests
-// share.
-func (v *test) serverLegs(base message.TestRequest) []*leg {
-	legs := make([]*leg, len(v.to.members))
+// serverRequests returns the node requests that add the test to its servers. base contains the fields that
+// all requests share.
+func (v *test) serverRequests(base message.TestRequest) []*nodeRequest {
+	requests := make([]*nodeRequest, len(v.to.members))
 	base.Loop = serverLoop(len(v.from.members), len(v.to.members), v.Distribute, v.Span, v.Concurrency)
 	for k, m := range v.to.members {
 		q := base
-		legs[k] = &leg{member: m, request: &q, reply: new(message.TestReply)}
+		requests[k] = &nodeRequest{member: m, request: &q, reply: new(message.TestReply)}
 	}
-	return legs
+	return requests
 }
 
-// clientLegs returns the legs that add the test to its clients. Each request lists the servers of its client.
-// base contains the fields that all requests share.
-func (v *test) clientLegs(base message.TestRequest) []*leg {
-	legs := make([]*leg, len(v.from.members))
+// clientRequests returns the node requests that add the test to its clients. Each request lists the servers
+// of its client. base contains the fields that all requests share.
+func (v *test) clientRequests(base message.TestRequest) []*nodeRequest {
+	requests := make([]*nodeRequest, len(v.from.members))
 	base.Loop, base.Client, base.Destinations = uint32(v.Loop), true, uint32(v.Span)
 	for i, m := range v.from.members {
 		q := base
@@ -167,12 +167,12 @@ func (v *test) clientLegs(base message.TestRequest) []*leg {
 		for _, k := range servers(i, v.Distribute, v.Span, len(v.to.members)) {
 			list = append(list, v.to.members[k].destination())
 		}
-		legs[i] = &leg{
+		requests[i] = &nodeRequest{
 			member: m, request: &q, reply: new(message.TestReply),
 			bulk: message.AppendDestinations(nil, list, message.LittleEndian)[:v.Span*message.DestinationSize],
 		}
 	}
-	return legs
+	return requests
 }
 
 // admit checks whether test t may be added to its batch now, and returns the batch and the groups. The caller

@@ -21,9 +21,9 @@ const (
 	// grace is the additional time after which a transaction gives up RPCs whose time is up. It lets them
 	// time out by themselves and report their own error.
 	grace = 100 * time.Millisecond
-	// askAgain is the time after which an unanswered query is sent again. The first one may have been sent on
+	// repeatAfter is the time after which an unanswered query is sent again. The first one may have been sent on
 	// a path that has failed and that this node avoids by now.
-	askAgain = 2 * time.Second
+	repeatAfter = 2 * time.Second
 )
 
 // limitOf returns the time limit for d, which a user has chosen: at least minLimit, at most most, and
@@ -35,38 +35,38 @@ func limitOf(d, most time.Duration) time.Duration {
 	return min(max(d, minLimit), most)
 }
 
-// leg is the part of a transaction that concerns one node: an RPC to this node, and its repetition if the
+// nodeRequest is the part of a transaction that concerns one node: an RPC to this node, and its repetition if the
 // request is a query.
-type leg struct {
+type nodeRequest struct {
 	member  *member
 	request message.Request
-	reply   message.Reply // valid only if the leg's result has no RPC error
+	reply   message.Reply // valid only if the node request's result has no RPC error
 	bulk    []byte        // data that the node fetches, or nil
 	limit   time.Duration // 0 means the limit of the transaction
 
-	first  rpc.Call
-	second *rpc.Call     // the repetition of a query
-	left   int           // number of calls that have not ended
-	index  int           // position of the result in Result.Nodes
-	ended  chan<- ending // receives the end of each call
-	again  time.Time     // when to repeat the query; zero: never
-	due    time.Time     // when the transaction gives up the leg
-	over   bool          // the result of the leg is recorded
+	first    rpc.Call
+	second   *rpc.Call     // the repetition of a query
+	left     int           // number of calls that have not ended
+	index    int           // position of the result in Result.Nodes
+	ended    chan<- ending // receives the end of each call
+	repeatAt time.Time     // when to repeat the query; zero: never
+	giveUpAt time.Time     // when the transaction gives up the node request
+	over     bool          // the result of the node request is recorded
 }
 
-// ending means that a call of a leg has ended.
+// ending means that a call of a node request has ended.
 type ending struct {
-	leg  *leg
-	call *rpc.Call
+	request *nodeRequest
+	call    *rpc.Call
 }
 
 // Ended implements rpc.Waiter. It does not block, because the channel has room for all calls.
-func (l *leg) Ended(k *rpc.Call) { l.ended <- ending{l, k} }
+func (l *nodeRequest) Ended(k *rpc.Call) { l.ended <- ending{l, k} }
 
-// giveUp aborts the leg's calls that have not ended. If the node has to fetch bulk data, the call ends by its
-// own timeout instead. Without the data, the node would answer no requests, including those that end the
-// session, until its fetch has timed out.
-func (l *leg) giveUp() {
+// giveUp aborts the node request's calls that have not ended. If the node has to fetch bulk data, the call
+// ends by its own timeout instead. Without the data, the node would answer no requests, including those that
+// end the session, until its fetch has timed out.
+func (l *nodeRequest) giveUp() {
 	if l.bulk != nil {
 		return
 	}
@@ -77,7 +77,7 @@ func (l *leg) giveUp() {
 }
 
 // repeatable reports whether the request may be sent twice, because it only queries the node.
-func (l *leg) repeatable() bool {
+func (l *nodeRequest) repeatable() bool {
 	switch q := l.request.(type) {
 	case *message.StatRequest, *message.DebugRequest:
 		return true
@@ -87,13 +87,13 @@ func (l *leg) repeatable() bool {
 	return false
 }
 
-// start starts call k of the leg. It sets the timeout to the time that is left.
-func (l *leg) start(c *rpc.Client, k *rpc.Call, now time.Time) {
+// start starts call k of the node request. It sets the timeout to the time that is left.
+func (l *nodeRequest) start(c *rpc.Client, k *rpc.Call, now time.Time) {
 	k.To, k.Service, k.Waiter = l.member.id, l.request.Service(), l
 	k.Bulk = rpc.Bulk{Bytes: l.bulk}
 	switch {
 	case l.limit >= longLimit:
-		k.Timeout = l.due.Sub(now) - grace
+		k.Timeout = l.giveUpAt.Sub(now) - grace
 	case l.bulk != nil:
 		k.Timeout = longLimit // giveUp does not abort this call
 	}
@@ -102,36 +102,36 @@ func (l *leg) start(c *rpc.Client, k *rpc.Call, now time.Time) {
 	c.Start(k)
 }
 
-// begin starts the first call of the leg and sets its times.
-func (l *leg) begin(c *rpc.Client, now time.Time) {
-	l.due = now.Add(l.limit)
+// begin starts the first call of the node request and sets its times.
+func (l *nodeRequest) begin(c *rpc.Client, now time.Time) {
+	l.giveUpAt = now.Add(l.limit)
 	if l.limit >= longLimit {
-		l.due = l.due.Add(grace)
+		l.giveUpAt = l.giveUpAt.Add(grace)
 	}
 	if l.repeatable() {
-		l.again = now.Add(askAgain)
+		l.repeatAt = now.Add(repeatAfter)
 	}
 	l.start(c, &l.first, now)
 }
 
-// next returns the time at which the leg must be repeated or given up, whichever is earlier.
-func (l *leg) next() time.Time {
-	if l.again.IsZero() || l.due.Before(l.again) {
-		return l.due
+// nextTime returns the time at which the node request must be repeated or given up, whichever is earlier.
+func (l *nodeRequest) nextTime() time.Time {
+	if l.repeatAt.IsZero() || l.giveUpAt.Before(l.repeatAt) {
+		return l.giveUpAt
 	}
-	return l.again
+	return l.repeatAt
 }
 
-// ask sends the query again, as the second call of the leg.
-func (l *leg) ask(c *rpc.Client, now time.Time) {
-	l.again = time.Time{}
+// repeat sends the query again, as the second call of the node request.
+func (l *nodeRequest) repeat(c *rpc.Client, now time.Time) {
+	l.repeatAt = time.Time{}
 	l.second = new(rpc.Call)
 	l.start(c, l.second, now)
 }
 
-// took handles the end of call k. It returns true if the result of the leg is known: after the first reply
-// or, if no call gets a reply, after the last error.
-func (l *leg) took(k *rpc.Call) (over bool, err error) {
+// callEnded handles the end of call k. It returns true if the result of the node request is known: after the
+// first reply or, if no call gets a reply, after the last error.
+func (l *nodeRequest) callEnded(k *rpc.Call) (over bool, err error) {
 	l.left--
 	if err = k.Err(); err == nil {
 		err = l.reply.Decode(k.Reply())
@@ -144,50 +144,50 @@ func (l *leg) took(k *rpc.Call) (over bool, err error) {
 // ended, their time is up, or ctx is done. RPCs that have not ended by then are aborted, and their results
 // are discarded. accept reports whether a status in a reply means success; if accept is nil, only 0 does.
 func (c *Console) transact(
-	ctx context.Context, s *session, limit time.Duration, legs []*leg, accept func(message.Status) bool,
+	ctx context.Context, s *session, limit time.Duration, requests []*nodeRequest, accept func(message.Status) bool,
 ) Result {
-	r := Result{Nodes: make([]NodeResult, len(legs))}
-	ended := make(chan ending, 2*len(legs))
+	r := Result{Nodes: make([]NodeResult, len(requests))}
+	ended := make(chan ending, 2*len(requests))
 	start := time.Now()
-	for k, l := range legs {
+	for k, l := range requests {
 		l.index, l.ended = k, ended
 		if l.limit == 0 {
 			l.limit = limit
 		}
 		l.begin(c.client, start)
 	}
-	timer := time.NewTimer(time.Until(earliest(legs)))
+	timer := time.NewTimer(time.Until(earliest(requests)))
 	defer timer.Stop()
-	for left := len(legs); left > 0; {
+	for left := len(requests); left > 0; {
 		select {
 		case e := <-ended:
-			l := e.leg
+			l := e.request
 			if l.over {
 				continue
 			}
-			if over, err := l.took(e.call); over {
+			if over, err := l.callEnded(e.call); over {
 				l.giveUp()
 				r.Nodes[l.index] = c.finish(s, l, err, accept)
 				left--
 			}
 		case <-timer.C:
 			now := time.Now()
-			for _, l := range legs {
+			for _, l := range requests {
 				switch {
 				case l.over:
-				case !l.due.After(now):
+				case !l.giveUpAt.After(now):
 					l.giveUp()
 					r.Nodes[l.index] = c.finish(s, l, overdue(l.limit), accept)
 					left--
-				case !l.again.IsZero() && !l.again.After(now):
-					l.ask(c.client, now)
+				case !l.repeatAt.IsZero() && !l.repeatAt.After(now):
+					l.repeat(c.client, now)
 				}
 			}
 			if left > 0 {
-				timer.Reset(time.Until(earliest(legs)))
+				timer.Reset(time.Until(earliest(requests)))
 			}
 		case <-ctx.Done():
-			for _, l := range legs {
+			for _, l := range requests {
 				if !l.over {
 					l.giveUp()
 					r.Nodes[l.index] = c.finish(s, l, rpc.ErrAborted, accept)
@@ -207,19 +207,19 @@ func overdue(limit time.Duration) error {
 	return rpc.ErrTimedOut
 }
 
-// earliest returns the earliest result of next of the legs whose result is not known.
-func earliest(legs []*leg) (t time.Time) {
-	for _, l := range legs {
-		if !l.over && (t.IsZero() || l.next().Before(t)) {
-			t = l.next()
+// earliest returns the earliest result of nextTime of the node requests whose result is not known.
+func earliest(requests []*nodeRequest) (t time.Time) {
+	for _, l := range requests {
+		if !l.over && (t.IsZero() || l.nextTime().Before(t)) {
+			t = l.nextTime()
 		}
 	}
 	return t
 }
 
-// finish returns the result of a leg, and updates the state of its member. err is the error of the RPC.
-// accept is that of transact.
-func (c *Console) finish(s *session, l *leg, err error, accept func(message.Status) bool) NodeResult {
+// finish returns the result of a node request, and updates the state of its member. err is the error of the
+// RPC. accept is that of transact.
+func (c *Console) finish(s *session, l *nodeRequest, err error, accept func(message.Status) bool) NodeResult {
 	l.over = true
 	n := NodeResult{ID: l.member.id}
 	c.mu.Lock()
@@ -228,7 +228,7 @@ func (c *Console) finish(s *session, l *leg, err error, accept func(message.Stat
 	if err != nil {
 		n.RPC = rpc.Errno(err)
 		// A node that had less time to answer than its limit, because the command was aborted, is not down.
-		if !errors.Is(err, rpc.ErrAborted) || !time.Now().Before(l.due) {
+		if !errors.Is(err, rpc.ErrAborted) || !time.Now().Before(l.giveUpAt) {
 			m.state = Down
 		}
 		n.State = m.state

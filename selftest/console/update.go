@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// unused returns the group with this name if it may be changed. It returns ENOENT if there is no such group,
+// changeableGroup returns the group with this name if it may be changed. It returns ENOENT if there is no such group,
 // and EBUSY if a test uses it. The caller holds c.mu.
-func (s *session) unused(name string) (*group, error) {
+func (s *session) changeableGroup(name string) (*group, error) {
 	g := s.group(name)
 	switch {
 	case g == nil:
@@ -21,13 +21,13 @@ func (s *session) unused(name string) (*group, error) {
 // RefreshGroup requests those nodes of a group that are not active to join the session again. It returns
 // ENOENT if there is no such group, EBUSY if a test uses it, and EPROTO under the same condition as AddGroup.
 func (c *Console) RefreshGroup(ctx context.Context, key Key, name string) (GroupChange, error) {
-	x, err := c.change(ctx, key)
+	x, err := c.beginChange(ctx, key)
 	if err != nil {
 		return GroupChange{}, err
 	}
 	defer x.end()
 	c.mu.Lock()
-	g, err := x.unused(name)
+	g, err := x.changeableGroup(name)
 	var idle []*member
 	if err == nil {
 		for _, m := range g.members {
@@ -83,7 +83,7 @@ func (c *Console) RemoveFromGroup(ctx context.Context, key Key, name string, lis
 // changeGroup removes from a group the nodes for which leaving returns true. Nodes that are in no other group
 // leave the session.
 func (c *Console) changeGroup(ctx context.Context, key Key, name string, leaving func(m *member) bool) (GroupChange, error) {
-	x, err := c.change(ctx, key)
+	x, err := c.beginChange(ctx, key)
 	if err != nil {
 		return GroupChange{}, err
 	}
@@ -92,7 +92,7 @@ func (c *Console) changeGroup(ctx context.Context, key Key, name string, leaving
 	var gone []*member
 	var change GroupChange
 	c.mu.Lock()
-	g, err := s.unused(name)
+	g, err := s.changeableGroup(name)
 	if err == nil {
 		var list []*member
 		for _, m := range g.members {

@@ -70,9 +70,9 @@ func (r *railed) underWay() (n int) {
 	load := r.client.session.batches[1].tests[0]
 	load.mu.Lock()
 	defer load.mu.Unlock()
-	for k := range load.places {
-		p := &load.places[k]
-		for _, u := range append([]*unit{&p.first}, p.standIns...) {
+	for k := range load.slots {
+		p := &load.slots[k]
+		for _, u := range append([]*unit{&p.first}, p.spareUnits...) {
 			if u.works && u.phase.Load() == phaseWaiting {
 				n++
 			}
@@ -91,7 +91,7 @@ func (r *railed) wantAllWell(t *testing.T) {
 	}
 }
 
-// cuts are ways to cut a wire at different places. Each returns a function that repairs it.
+// cuts are ways to cut a wire at different slots. Each returns a function that repairs it.
 var cuts = map[string]func(r *railed) (mend func()){
 	"near end": func(r *railed) func() {
 		r.near.SetUp(false)
@@ -114,9 +114,9 @@ var kinds = map[string]func(q *message.TestRequest){
 	"write": func(q *message.TestRequest) { brw(q, message.BRWWrite, 4096, message.CheckFull) },
 }
 
-// Given a closed-loop load over two wires, on one LNet or two, when one wire is cut at any place, then
-// within 3 s the load is what one wire carries. After the repair, all stuck RPCs end, and as many RPCs
-// are under way as before.
+// Given a closed-loop load over two wires, on one LNet or two, when one wire is cut at any place, then within
+// 3 s the load is what one wire carries. After the repair, all stuck RPCs end, and as many RPCs are under way
+// as before.
 func TestLoadGoesOnByTheOtherWire(t *testing.T) {
 	const concurrency = 8
 	for name, cut := range cuts {
@@ -249,8 +249,8 @@ func TestHeldUpLoadIsStopped(t *testing.T) {
 	}
 }
 
-// Given a node with the maximum number of units, when RPCs are stuck, then there are no stand-ins. A peer
-// with one wire has no stand-ins either.
+// Given a node with the maximum number of units, when RPCs are stuck, then there are no spare unit. A peer
+// with one wire has no spare unit either.
 func TestNoStandInsBeyondBounds(t *testing.T) {
 	onRails(t, lnet.MakeNet(lnet.TypeTCP, 1), func(t *testing.T, r *railed) {
 		r.client.config.MaxUnits = 10

@@ -8,9 +8,9 @@ import (
 	"github.com/lnetd/lnetd/selftest/pattern"
 )
 
-// spoil fills a bulk with the pattern and corrupts it: it adds a random number from 1 to InjectErrors to one
+// corrupt fills a bulk with the pattern and corrupts it: it adds a random number from 1 to InjectErrors to one
 // word that the receiver will check.
-func (a *Agent) spoil(b []byte, c message.Check) {
+func (a *Agent) corrupt(b []byte, c message.Check) {
 	pattern.Fill(b, message.LittleEndian)
 	if !c.Looks() {
 		return
@@ -21,5 +21,5 @@ func (a *Agent) spoil(b []byte, c message.Check) {
 	}
 	w := b[at : at+8]
 	binary.LittleEndian.PutUint64(w, binary.LittleEndian.Uint64(w)+1+rand.Uint64N(uint64(a.config.InjectErrors)))
-	a.spoilt.Add(1)
+	a.corrupted.Add(1)
 }
