@@ -33,7 +33,7 @@ func TestHostedPrograms(t *testing.T) {
 		Config:   config,
 		Client:   tmping.Side{NID: a.nid(), Portal: tmping.Portal, ID: "*"},
 		Server:   tmping.Side{NID: b.nid(), Portal: tmping.Portal, ID: "12"},
-		Complain: func(err error) { t.Error(err) },
+		OnError: func(err error) { t.Error(err) },
 	}
 	reports, err := s.Both(t.Context(), b.programs(t), a.programs(t))
 	if err != nil {
