@@ -214,7 +214,7 @@ func (tm *TransferMachine) waitForWork() {
 	tm.mu.Unlock()
 }
 
-// waitForWake waits until unlock wakes the worker, or until the given time unless it is zero.
+// waitForWake waits until unlock wakes the worker, or until the given time, where zero means no time limit.
 func (tm *TransferMachine) waitForWake(until time.Time) {
 	if until.IsZero() {
 		<-tm.wake

@@ -73,9 +73,9 @@ func (c *Consumer) Release() {
 // two atomic loads. It does not validate the other side's counter; Read does.
 func (c *Consumer) Pending() bool { return c.sharedTail.Load() != c.released.Load() }
 
-// Wait blocks until Pending returns true, until Wake is called, or until the given time unless that is zero.
-// It returns immediately if entries were removed but not released. It blocks only the goroutine, not its
-// thread. It returns ErrShut if this side is shut, and in a client ErrGone if lnetd is gone.
+// Wait blocks until Pending returns true, until Wake is called, or until the given time, where zero means no
+// time limit. It returns immediately if entries were removed but not released. It blocks only the goroutine,
+// not its thread. It returns ErrShut if this side is shut, and in a client ErrGone if lnetd is gone.
 func (c *Consumer) Wait(until time.Time) error { return c.wait(until, false) }
 
 // wait implements Wait. If bell is set, wait also returns when a token arrives although the ring is empty.

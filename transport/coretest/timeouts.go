@@ -14,7 +14,8 @@ var timeoutCases = []scenario{
 	{name: "T087_InBetween", run: timesOutInBetween},
 }
 
-// waiting adds a buffer to queue q, on which it waits for a peer. It has a deadline, unless that is zero.
+// waiting adds a buffer to queue q, on which it waits for a peer. A deadline of zero means that the buffer
+// has none.
 func (m *machine) waiting(q transport.QueueType, deadline time.Time) *transport.Buffer {
 	m.stage.t.Helper()
 	b := m.buffer(100)

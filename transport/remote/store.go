@@ -329,7 +329,8 @@ func (s *store) releasePieces(pieces []*piece) {
 	s.mu.Unlock()
 }
 
-// inUse reports whether memory that alloc has returned was not released. Lost pieces do not count.
+// inUse reports whether memory that alloc has returned was not released. Lost pieces, whose pages the program
+// keeps forever, do not count.
 func (s *store) inUse() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

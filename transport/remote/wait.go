@@ -56,7 +56,7 @@ func (t *tm) pollUntil(until time.Time) bool {
 	}
 }
 
-// waitWithoutRing waits until Wake is called, or until the given time unless it is zero. It is used when the
+// waitWithoutRing waits until Wake is called, or until the given time, if that is not zero. It is used when the
 // ring has ended but markLost, which calls Wake, has not been called yet, and after Reap has reported the
 // end.
 func (t *tm) waitWithoutRing(until time.Time) {
