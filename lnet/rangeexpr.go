@@ -9,14 +9,6 @@ import (
 	"strings"
 )
 
-// A range expression is a set of numbers (lnet-wire 3.5, lnetctl 12.1). It is used in NID
-// lists, ip2nets patterns and CPT lists:
-//
-//	numrange = number | "*" | "[" rexpr { "," rexpr } "]"
-//	rexpr    = number | "*" | number "-" number [ "/" stride ]
-//
-// A number is hexadecimal after 0x, octal after 0, otherwise decimal.
-
 // blanks are the characters that may surround the elements of most texts in this package.
 const blanks = " \t\v\r\n"
 
@@ -48,8 +40,14 @@ func (r Range) append(b []byte) []byte {
 	return b
 }
 
-// RangeExpr is a range expression: the union of its ranges, which keep the order of the
-// text. A nil RangeExpr is empty.
+// RangeExpr is a range expression: a set of numbers (lnet-wire 3.5, lnetctl 12.1). It is
+// used in NID lists, ip2nets patterns and CPT lists:
+//
+//	numrange = number | "*" | "[" rexpr { "," rexpr } "]"
+//	rexpr    = number | "*" | number "-" number [ "/" stride ]
+//
+// A number is hexadecimal after 0x, octal after 0, otherwise decimal. The set is the union
+// of the ranges, which are in the order of the text. A nil RangeExpr is empty.
 type RangeExpr []Range
 
 // ParseRangeExpr parses a range expression: a single number, "*", or a list in brackets.

@@ -260,8 +260,7 @@ func initiator(nid lnet.NID, p *peerNI) (lnet.NID, []lnet.NID) {
 	return p.identity()
 }
 
-// Aliveness is the answer to the question whether a peer NI is known to answer (lnet-core
-// 10.2).
+// Aliveness describes whether a peer NI is known to answer (lnet-core 10.2).
 type Aliveness uint8
 
 // Values of Aliveness.
