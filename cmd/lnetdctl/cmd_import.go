@@ -113,13 +113,16 @@ func (p *program) importShow(ctx context.Context, d *document) error {
 		if !d.wrong {
 			found, err = c.Described(ctx, d.Document)
 		}
-		return d.judged(nil, err)
+		return d.judged(found.Warnings, err)
 	})
 	switch {
 	case err != nil:
 		return err
 	case p.json:
 		return p.printJSON(found)
+	}
+	for k := range found.Warnings {
+		p.warn(found.Warnings[k].Error())
 	}
 	level := func(name string, usual int64) int64 {
 		if n, ok := found.Details[name]; ok {
@@ -145,7 +148,8 @@ func (p *program) importShow(ctx context.Context, d *document) error {
 	if found.Globals != nil {
 		rest = append(rest, globalsDocument(*found.Globals)...)
 	}
-	return classic.write(p.stdout, append(rest, rulesDocument(found.UDSP)...))
+	rest = append(rest, rulesDocument(found.UDSP)...)
+	return classic.write(p.stdout, append(rest, selectionDocument(found.Selection)...))
 }
 
 // importExec executes the pings and discoveries that a document requests, and prints the results. It continues

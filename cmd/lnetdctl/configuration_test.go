@@ -357,6 +357,29 @@ func TestImportShowDetail(t *testing.T) {
 	}
 }
 
+// import --show prints "selection" rules like selection show, and the warnings of lnetd.
+func TestImportShowSelection(t *testing.T) {
+	n := cannedPeer(t, "peerA")
+	id := 4
+	net, err := lnet.ParsePattern("tcp*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.DescribedFunc = func(api.Document) (api.Described, error) {
+		return api.Described{
+			Selection: []api.SelectionRule{{ID: &id, Type: "net", Net: net}},
+			Warnings:  []api.Problem{{File: "a.yaml", Line: 3, Text: "ignored"}},
+		}, nil
+	}
+	got := runProgram(program{}, "import", "--show", "--control-socket", serve(t, n))
+	if !strings.HasPrefix(got.stdout, "selection:\n") || !strings.Contains(got.stdout, "type: net\n") || !strings.Contains(got.stdout, "id: 4\n") {
+		t.Errorf("%s", got.stdout)
+	}
+	if !strings.Contains(got.stderr, "warning: a.yaml:3: ignored\n") {
+		t.Errorf("%s", got.stderr)
+	}
+}
+
 // An export is written to a file as a whole. Parts that cannot be read are missing there and
 // reported.
 //

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Commands are read from standard input, one per line. Names may be abbreviated and in any case,
@@ -98,18 +99,33 @@ func TestInteractiveAtATerminal(t *testing.T) {
 	p := program{
 		name: "lnetdctl", stdin: tty, stdout: tty, stderr: tty, hints: true, socket: serve(t, cannedPeer(t, "peerA")),
 	}
-	ended := make(chan int)
+	ended := make(chan int, 1)
 	go func() { ended <- p.run(nil) }()
-	screen := bufio.NewReader(person)
+	screen := make(chan byte) // read apart, because a read of a terminal cannot be interrupted
+	go func() {
+		for in := bufio.NewReader(person); ; {
+			b, err := in.ReadByte()
+			if err != nil {
+				return
+			}
+			select {
+			case screen <- b:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	limit := time.After(time.Minute)
 	see := func(text string) {
 		t.Helper()
 		var seen strings.Builder
 		for !strings.HasSuffix(seen.String(), text) {
-			b, err := screen.ReadByte()
-			if err != nil {
-				t.Fatalf("%q is not seen, but %q: %v", text, seen.String(), err)
+			select {
+			case b := <-screen:
+				seen.WriteByte(b)
+			case <-limit:
+				t.Fatalf("%q is not seen, but %q", text, seen.String())
 			}
-			seen.WriteByte(b)
 		}
 	}
 	write := func(text string) {
@@ -134,8 +150,13 @@ func TestInteractiveAtATerminal(t *testing.T) {
 	see("10.77.0.12@tcp1")
 	see("> ")
 	write("quit\r")
-	if status := <-ended; status != exitFailure {
-		t.Errorf("status %d, want that of the first that failed", status)
+	select {
+	case status := <-ended:
+		if status != exitFailure {
+			t.Errorf("status %d, want that of the first that failed", status)
+		}
+	case <-limit:
+		t.Error("quit does not end the program")
 	}
 }
 

@@ -165,23 +165,34 @@ func (o *compareOptions) check() (err error) {
 			return usage("--set %s: set an environment variable before the command: %s lnetperf compare", s.Name, s)
 		}
 	}
-	for _, x := range []struct {
-		both bool
-		text string
-	}{
-		{o.apart && o.stacked, "--apart and --stacked"},
-		{o.hosted && len(o.against) > 0, "--hosted and --against"},
-		{o.hosted && (o.bounds != "" || o.record != ""), "--hosted and bounds"},
-		{len(o.against) > 0 && (o.bounds != "" || o.record != ""), "--against and bounds"},
-		{len(o.against) > 0 && o.profile != "", "--against and --cpuprofile"},
-		{o.base != "" && len(o.against) > 0, "--baseline and --against"},
-		{o.base != "" && o.hosted, "--baseline and --hosted"},
-		{o.base != "" && (o.bounds != "" || o.record != ""), "--baseline and bounds"},
-		{o.base != "" && o.profile != "", "--baseline and --cpuprofile"},
-		{o.bounds != "" && o.record != "", "--bounds and --record-bounds"},
+	return o.checkCombinations()
+}
+
+// checkCombinations returns an error if options are given that cannot be combined. The kinds of measurement
+// exclude each other, and only the usual one is compared with bounds.
+func (o *compareOptions) checkCombinations() error {
+	bounds, against := o.bounds != "" || o.record != "", len(o.against) > 0
+	type option struct {
+		given bool
+		name  string
+	}
+	for _, pair := range [][2]option{
+		{{o.apart, "--apart"}, {o.stacked, "--stacked"}},
+		{{o.bounds != "", "--bounds"}, {o.record != "", "--record-bounds"}},
+		{{o.hosted, "--hosted"}, {bounds, "bounds"}},
+		{{o.hosted, "--hosted"}, {against, "--against"}},
+		{{o.base != "", "--baseline"}, {o.hosted, "--hosted"}},
+		{{o.base != "", "--baseline"}, {against, "--against"}},
 	} {
-		if x.both {
-			return usage("%s cannot be combined", x.text)
+		if pair[0].given && pair[1].given {
+			return usage("%s and %s cannot be combined", pair[0].name, pair[1].name)
+		}
+	}
+	for _, comparison := range []option{{against, "--against"}, {o.base != "", "--baseline"}} {
+		for _, other := range []option{{bounds, "bounds"}, {o.profile != "", "--cpuprofile"}} {
+			if comparison.given && other.given {
+				return usage("%s and %s cannot be combined", comparison.name, other.name)
+			}
 		}
 	}
 	return nil

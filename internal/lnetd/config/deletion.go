@@ -141,6 +141,7 @@ func (d *Deletion) peer(f *filePeer) {
 // noteDetail records the level of detail that a block requests for the item name, if it requests one.
 // If several blocks request a level for the same item, the highest level applies.
 func (d *Deletion) noteDetail(name string, at place) {
+	at.warnDetails()
 	level, ok := at.numberUnder("detail")
 	if before, has := d.Details[name]; !ok || has && before >= level {
 		return

@@ -67,6 +67,24 @@ const seqNoKey = "seq_no"
 // seqNo returns the sequence number of a block, which may be at any depth within the block.
 func (p place) seqNo() (int64, bool) { return p.numberUnder(seqNoKey) }
 
+// warnDetails warns of each "detail" within the block, at any depth, that is not a number.
+func (p place) warnDetails() {
+	switch p.node.Kind {
+	case yaml.SequenceNode:
+		for _, item := range p.items() {
+			item.warnDetails()
+		}
+	case yaml.MappingNode:
+		for _, m := range p.uncheckedMembers() {
+			if m.key != "detail" {
+				m.value.warnDetails()
+			} else if _, err := strconv.ParseInt(m.value.node.Value, 0, 64); err != nil {
+				m.value.warn("ignoring the level of detail %q, which is not a number", m.value.node.Value).remedyf("write a number from 0 to 4")
+			}
+		}
+	}
+}
+
 // numberUnder returns the first value of the given key that is a number, at any depth within the block.
 // It ignores negative numbers, as the Multi-Rail design does. It returns false if it finds no number.
 func (p place) numberUnder(key string) (int64, bool) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,6 +94,11 @@ numa: {range: 3, seq_no: 13}
 //
 // lnetctl 7 (5)
 func TestDetails(t *testing.T) {
+	const word = "net: [{net: tcp1, interfaces: [{intf: eth0, detail: yes}]}]\n"
+	odd, err := ParseDeletion(t.Context(), "t.yaml", []byte(word), nil)
+	if err != nil || len(odd.Details) > 0 || len(odd.Warnings) != 1 || !strings.Contains(odd.Warnings[0].Error(), `"yes", which is not a number`) {
+		t.Errorf("a word as the level: %v, %v, %v", err, odd.Details, odd.Warnings)
+	}
 	const text = `
 net:
   - {net type: tcp, detail: 2}

@@ -193,6 +193,11 @@ func readTypedDeletions(list []place) (out []TypedDeletion) {
 	return out
 }
 
+// NamesTypedRule reports whether d identifies the rule r.
+func (d *Deletion) NamesTypedRule(r *selection.TypedRule) bool {
+	return slices.ContainsFunc(d.TypedRules, func(t TypedDeletion) bool { return t.names(r) })
+}
+
 // names reports whether r is one of the rules that d identifies.
 func (d *TypedDeletion) names(r *selection.TypedRule) bool {
 	return (d.ID == selection.AnyID || d.ID == r.ID) && (!d.ByType || d.Type == r.Type) && (!d.HasPattern() || d.SameMatch(r))

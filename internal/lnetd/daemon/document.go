@@ -9,7 +9,9 @@ import (
 
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/server"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/selection"
 )
 
 // plan describes the effect of a document on the node before it is applied.
@@ -404,12 +406,12 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 		net     lnet.Net
 		gateway lnet.NID
 	}
-	named := map[route]bool{}
+	namedRoutes := map[route]bool{}
 	for _, r := range d.Routes {
-		named[route{r.Net, r.Gateway}] = true
+		namedRoutes[route{r.Net, r.Gateway}] = true
 	}
 	for _, r := range b.Routes() {
-		if named[route{r.Net, r.Gateway}] {
+		if namedRoutes[route{r.Net, r.Gateway}] {
 			found.Routes = append(found.Routes, r)
 		}
 	}
@@ -435,6 +437,13 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 		if slices.ContainsFunc(d.Rules, func(n config.Numbered) bool { return n.Number == *r.Index }) {
 			found.UDSP = append(found.UDSP, r)
 		}
+	}
+	named := slices.DeleteFunc(slices.Clone(b.TypedRules()), func(r selection.TypedRule) bool { return !d.NamesTypedRule(&r) })
+	if len(named) > 0 {
+		found.Selection = server.ShownTypedRules(named)
+	}
+	if len(d.Warnings) > 0 {
+		found.Warnings = problemsOf(d.Warnings)
 	}
 	return found, nil
 }

@@ -207,7 +207,7 @@ func (b *backend) DeleteNet(ctx context.Context, r api.NetDeletion) error {
 			d.NIs = append(d.NIs, ni)
 		}
 		here := slices.DeleteFunc(slices.Clone(have.NIs), func(i config.NI) bool { return i.Net != r.Net })
-		d.NIs = config.ExpandDevices(d.NIs, config.DevicesOf(here))
+		d.NIs = b.node.engines.byOwnNID(config.ExpandDevices(d.NIs, config.DevicesOf(here)))
 	}
 	net := r.Net
 	if net == 0 {

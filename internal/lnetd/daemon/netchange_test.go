@@ -378,6 +378,24 @@ func TestListedInterfaces(t *testing.T) {
 	want(t, startNode(t, parse(t, document)).ready(t), "the start", both, nil)
 }
 
+// An NI that was added by its NID can be deleted by the name of its interface.
+func TestDeletionByInterfaceOfAnNIByNID(t *testing.T) {
+	r := startNode(t, parse(t, twoNets)).ready(t)
+	own := nid(t, "10.78.0.11@tcp5")
+	if err := r.addNet(t, api.NetAddition{NID: own}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.DeleteNet(t.Context(), api.NetDeletion{Net: tcpNet(5), Interfaces: []string{"eth0"}}); err == nil {
+		t.Error("it is deleted by the name of another interface")
+	}
+	if err := r.DeleteNet(t.Context(), api.NetDeletion{Net: tcpNet(5), Interfaces: []string{"eth1"}}); err != nil {
+		t.Error(err)
+	}
+	if slices.Contains(r.nids(), own.String()) {
+		t.Errorf("%s is left", own)
+	}
+}
+
 // A pattern that matches no interface deletes nothing, with a warning, and the rest of the document goes on.
 //
 // decisions 65

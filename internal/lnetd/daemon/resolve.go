@@ -35,6 +35,23 @@ func (e *engines) configured() []config.NI {
 	return out
 }
 
+// byOwnNID returns nis. An NI that names a device is replaced by the NID of the NI on that device if the
+// latter was configured by its NID, without the name of a device.
+func (e *engines) byOwnNID(nis []config.NI) []config.NI {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := slices.Clone(nis)
+	for k := range out {
+		i := slices.IndexFunc(e.nis, func(l localNI) bool {
+			return l.Net == out[k].Net && l.Device == "" && l.device != "" && l.device == out[k].Device && !l.Own.IsZero()
+		})
+		if i >= 0 {
+			out[k] = config.NI{Net: out[k].Net, NID: e.nis[i].Own, Where: out[k].Where}
+		}
+	}
+	return out
+}
+
 // followRenames gives each NI whose device was renamed the device's new name, because the old name
 // would not work at the next start (decisions 98). The argument infos describes the NIs that are up. An
 // NI keeps its old name while another NI on its net has the new one.

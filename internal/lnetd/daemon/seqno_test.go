@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,5 +73,18 @@ func TestDetailsAreKept(t *testing.T) {
 		if diff := cmp.Diff(want, found.Details); diff != "" || err != nil {
 			t.Errorf("%s: %v, %s", text, err, diff)
 		}
+	}
+}
+
+// The description of a document has the "selection" rules that the document names, and a warning for an
+// entry that has no effect.
+func TestDescribedRulesAndWarnings(t *testing.T) {
+	r := startNode(t, parse(t, twoNets+"selection: [{id: 4, type: net, net: tcp*, priority: 0}, {id: 5, type: net, net: tcp1, priority: 1}]\n")).ready(t)
+	found, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: "selection: [{id: 4}]\nnet: [{net: tcp, detail: yes}]\n"})
+	if err != nil || len(found.Selection) != 1 || *found.Selection[0].ID != 4 {
+		t.Errorf("%+v, %v", found.Selection, err)
+	}
+	if len(found.Warnings) != 1 || !strings.Contains(found.Warnings[0].Error(), "detail") {
+		t.Errorf("warnings %+v", found.Warnings)
 	}
 }

@@ -79,6 +79,10 @@ type Described struct {
 	Routing *Routing   `json:"routing,omitempty"`
 	Globals *Globals   `json:"globals,omitempty"`
 	UDSP    []UDSPRule `json:"udsp,omitempty"`
+	// Selection holds the "selection" rules, which have IDs.
+	Selection []SelectionRule `json:"selection,omitempty"`
+	// Warnings describe entries of the document that have no effect, with their positions.
+	Warnings []Problem `json:"warnings,omitempty"`
 	// Details are the levels of detail that the document requests with the key "detail". The keys are
 	// names of nets, primary NIDs of peers, and "route" for all routes.
 	Details map[string]int64 `json:"details,omitempty"`

@@ -23,7 +23,7 @@ var (
 	AddNet = post[api.NetAddition, api.NetAdded]("/v1/nets", "add NIs, all of them or none; the answer may have `warnings`").
 		takes("`net` and `interfaces`, or `nid`, or `ip2nets`; tunables")
 	DeleteNet     = remove[api.NetDeletion]("/v1/nets", "delete NIs").takes("`net`, `interfaces`, or `nid`")
-	SetNITunables = change[api.NITunables]("/v1/nets/tunables", "change NIs that are up").
+	SetNITunables = change[api.NITunables]("/v1/nets/tunables", "change the settings of NIs").
 			takes("`nid`, `net` or `all`, and tunables of the driver, such as `conns_per_peer`; `net`, `lnd_timeout`")
 	SetPeerState = change[api.PeerState]("/v1/peers/state", "set the state flags of peers, for tests").takes("`nid` or `all`, `state`")
 	Recovery     = get[api.Recovery]("/v1/recovery", "NIDs in recovery, which are pinged until they are healthy")
