@@ -58,7 +58,7 @@ func (f Features) String() string {
 type NIStatus uint32
 
 const (
-	// StatusInvalid means that the sender does not know the status.
+	// StatusInvalid means that the status of the interface is unknown.
 	StatusInvalid NIStatus = 0
 	// StatusUp means that the interface works.
 	StatusUp NIStatus = 0x15aac0de

@@ -59,8 +59,8 @@ type Health struct {
 	// Value is the health, 0 to MaxHealth.
 	Value int
 	HealthCounters
-	// Pings is the number of recovery pings since a message last arrived. NextPing is when
-	// the next one is due; it is zero if not planned.
+	// Pings is the number of recovery pings that were sent since a message last arrived.
+	// NextPing is when the next recovery ping is due, or zero if none is planned.
 	Pings    int
 	NextPing time.Time
 }

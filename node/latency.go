@@ -13,10 +13,10 @@ type Latency struct {
 	Min, Max, Avg time.Duration
 }
 
-// A LatencyHistogram has four buckets for each factor of two. The bounds are those of
-// Prometheus native histograms with schema 2, in seconds, so the counts can be exported
-// unchanged. Bucket 0 holds times up to 2^-20 s (0.95 µs). The last bucket also holds all
-// times above 2^10 s (17 minutes).
+// Layout of a LatencyHistogram. It has four buckets for each factor of two. The bounds are
+// those of Prometheus native histograms with schema 2, in seconds, so the counts can be
+// exported unchanged. Bucket 0 holds times up to 2^-20 s (0.95 µs). The last bucket also
+// holds all times above 2^10 s (17 minutes).
 const (
 	LatencySchema = 2
 	latencyLeast  = -20

@@ -36,7 +36,7 @@ type loopMessage struct {
 	next      *loopMessage
 }
 
-// States of a loopMessage.
+// States of a loopMessage, from its arrival until its placement is known.
 const (
 	loopArriving = iota // Upper.Arrived has not returned yet
 	loopParked          // Upper.Arrived has returned, but the placement is not known yet
