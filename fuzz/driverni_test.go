@@ -53,8 +53,8 @@ func openDriverNI(t *testing.T, d lnd.Driver, nid lnet.NID) *driverNI {
 	return n
 }
 
-// shut closes the NI, and checks that each of its messages has been completed once by then.
-func (n *driverNI) shut(t *testing.T) {
+// closeAndCheck closes the NI, and checks that each of its messages has been completed once by then.
+func (n *driverNI) closeAndCheck(t *testing.T) {
 	t.Helper()
 	if err := n.iface.Close(context.Background()); err != nil {
 		t.Error(err)

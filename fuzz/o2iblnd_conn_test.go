@@ -72,7 +72,7 @@ func newHostile(t *testing.T) *hostile {
 	h.c.Get(h.now, &h.txs[2], &header, &sink, &h.batch)
 	header.Type, header.Length = lnet.MsgPut, 0
 	h.c.Immediate(h.now, &h.txs[3], &header, &h.batch)
-	h.carry()
+	h.performActions()
 	return h
 }
 
@@ -80,7 +80,7 @@ func newHostile(t *testing.T) *hostile {
 func (h *hostile) receive(kind, credits byte, body []byte) {
 	if h.buffers == 0 {
 		h.c.Failed(-1, nil, &h.batch) // it waits, and then fails: RNR
-		h.carry()
+		h.performActions()
 		return
 	}
 	m := o2iblnd.Message{
@@ -96,11 +96,11 @@ func (h *hostile) receive(kind, credits byte, body []byte) {
 	binary.LittleEndian.PutUint32(b[8:], uint32(len(b)))
 	h.buffers--
 	h.c.Received(h.now, 0, b, &h.batch)
-	h.carry()
+	h.performActions()
 }
 
-// carry performs the machine's actions: sends complete at once, LNet receives what it can.
-func (h *hostile) carry() {
+// performActions performs the machine's actions: sends complete at once, LNet receives what it can.
+func (h *hostile) performActions() {
 	for !h.batch.Empty() {
 		b := h.batch
 		h.batch = o2iblnd.Batch{}
@@ -162,11 +162,11 @@ func (h *hostile) place(rx *o2iblnd.Rx) {
 // end ends the connection and everything on it.
 func (h *hostile) end() {
 	h.c.Flushed(&h.batch)
-	h.carry()
+	h.performActions()
 	for _, rx := range h.waiting {
 		h.c.Refuse(h.now, rx, 0, &h.batch)
 	}
-	h.carry()
+	h.performActions()
 	if len(h.done) != len(h.txs) || h.open != 0 {
 		h.t.Fatalf("%d of %d messages have ended, %d arrivals have not", len(h.done), len(h.txs), h.open)
 	}

@@ -36,8 +36,8 @@ func (v *rdmaDriver) ask(t lnet.MsgType, n int) {
 	v.ni.send(to, h)
 }
 
-// isWell implements rdmaVictim. There is no other peer.
-func (v *rdmaDriver) isWell() {}
+// checkWorks implements rdmaVictim. There is no other peer.
+func (v *rdmaDriver) checkWorks() {}
 
 func (v *rdmaDriver) counters() []lnd.Counter { return v.ni.iface.Counters() }
 
@@ -51,7 +51,7 @@ func (v *rdmaDriver) check() {
 }
 
 func (v *rdmaDriver) close() {
-	v.ni.shut(v.T)
+	v.ni.closeAndCheck(v.T)
 	if err := v.driver.Close(); err != nil {
 		v.Error(err)
 	}

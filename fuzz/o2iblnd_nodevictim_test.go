@@ -75,8 +75,8 @@ func (v *rdmaNode) ask(t lnet.MsgType, n int) {
 	o.refused = err != nil
 }
 
-// isWell makes the victim and its friend exchange messages.
-func (v *rdmaNode) isWell() {
+// checkWorks makes the victim and its friend exchange messages.
+func (v *rdmaNode) checkWorks() {
 	v.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), friendPatience)
 	defer cancel()
@@ -105,7 +105,7 @@ func (v *rdmaNode) check() {
 		}
 		o.mu.Unlock()
 	}
-	v.isWell()
+	v.checkWorks()
 	v.checkQuiet()
 }
 

@@ -90,8 +90,8 @@ var (
 type rdmaVictim interface {
 	// ask sends the stranger a PUT of n bytes, or a GET.
 	ask(t lnet.MsgType, n int)
-	// isWell checks that a well-behaved peer can exchange messages with the victim.
-	isWell()
+	// checkWorks checks that a well-behaved peer can exchange messages with the victim.
+	checkWorks()
 	counters() []lnd.Counter
 	// check waits until the victim has forgotten the dead stranger, and checks that nothing is left.
 	check()
@@ -128,7 +128,7 @@ func newRDMAStranger(t *testing.T, b []byte, build func(*rdmaAttack) rdmaVictim)
 	s.peer = newRDMAPeer(t, s.fab.Host("stranger", rdmaStranger.String()), rdmaStranger)
 	s.stamp = uint64(time.Now().UnixMicro())
 	s.victim = build(s)
-	s.victim.isWell()
+	s.victim.checkWorks()
 	return s
 }
 
@@ -316,7 +316,7 @@ func (s *rdmaAttack) write() {
 // check checks the victim after the attack, and again when everything that waits has ended.
 func (s *rdmaAttack) check() {
 	s.Helper()
-	s.victim.isWell()
+	s.victim.checkWorks()
 	s.checkBounds()
 	s.peer.proc.Kill() // while it lives, the victim probes it now and then
 	s.victim.check()

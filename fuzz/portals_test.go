@@ -25,7 +25,7 @@ func FuzzPortals(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m := &matching{t: t, bytes: b, table: portals.New(portals.Config{Cookie: 7})}
 		for len(m.bytes) > 0 {
-			m.deed()
+			m.performAction()
 		}
 		m.end()
 	})
@@ -114,7 +114,7 @@ func (m *matching) event(d *matchingMD, e *portals.Event) {
 	if m.depth < 4 {
 		m.depth++
 		for range m.byte() & 3 {
-			m.deed()
+			m.performAction()
 		}
 		m.depth--
 	}
@@ -209,7 +209,7 @@ func (m *matching) left(which func(*portals.Operation) bool) {
 	}
 }
 
-func (m *matching) deed() {
+func (m *matching) performAction() {
 	switch m.byte() % 12 {
 	case 0, 1:
 		m.attach()
@@ -248,7 +248,7 @@ func (m *matching) deed() {
 			m.unlink(d)
 		}
 	case 11:
-		m.lazyDeed()
+		m.performLazyAction()
 	}
 }
 
@@ -351,7 +351,7 @@ func (m *matching) unlink(d *matchingMD) {
 	}
 }
 
-func (m *matching) lazyDeed() {
+func (m *matching) performLazyAction() {
 	b := m.byte()
 	p := uint32(b & 1)
 	switch b >> 1 & 3 {

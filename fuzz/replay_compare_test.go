@@ -11,8 +11,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// said is the decoded contents of a unit.
-type said struct {
+// decodedUnit is the decoded contents of a unit.
+type decodedUnit struct {
 	Name    string
 	Order   string
 	Request lnet.AcceptorRequest
@@ -24,8 +24,8 @@ type said struct {
 	Payload []byte         // other payload
 }
 
-func read(u *recording.Unit) said {
-	s := said{Name: u.Name(), Order: fmt.Sprint(u.Order), Request: u.Request, Hello: u.Hello,
+func read(u *recording.Unit) decodedUnit {
+	s := decodedUnit{Name: u.Name(), Order: fmt.Sprint(u.Order), Request: u.Request, Hello: u.Hello,
 		Version: u.Version, Frame: u.Frame, Header: u.Header, Payload: u.Payload}
 	if info, err := lnet.DecodePingInfo(u.Payload, lnet.InterfacesMax); err == nil {
 		s.Info, s.Payload = &info, nil

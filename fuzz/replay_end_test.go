@@ -19,7 +19,7 @@ import (
 
 // probe pings our node from the kernels on every CONTROL connection. The next unit that our node
 // sends there must be the answer, which shows that it has sent everything.
-func (p *play) probe() {
+func (p *replay) probe() {
 	p.t.Helper()
 	if calls := p.stage.unexpected(); len(calls) > 0 {
 		p.t.Errorf("our node has called as no kernel did: %v", calls)
@@ -32,7 +32,7 @@ func (p *play) probe() {
 }
 
 // pingOn pings our node on a CONTROL connection and waits for the answer.
-func (p *play) pingOn(c *recording.Conversation) {
+func (p *replay) pingOn(c *recording.Conversation) {
 	p.t.Helper()
 	k := slices.IndexFunc(p.steps, func(s *step) bool { return s.c == c && s.Kind == recording.KindHello && !s.ours })
 	hello := p.steps[k].Hello
@@ -54,7 +54,7 @@ func (p *play) pingOn(c *recording.Conversation) {
 }
 
 // compareState compares our node's view of its peers with the kernel's at the end.
-func (p *play) compareState() {
+func (p *replay) compareState() {
 	p.t.Helper()
 	var got []string
 	for _, q := range p.node.Peers() {
@@ -77,7 +77,7 @@ func (p *play) compareState() {
 
 // closes ends a connection when its first side did in the recording. If that is the kernel, our node must
 // close the connection without sending more.
-func (p *play) closes(c *recording.Conversation, ours recording.Side) {
+func (p *replay) closes(c *recording.Conversation, ours recording.Side) {
 	var at time.Time
 	first := ours
 	for _, side := range []recording.Side{ours, ours.Other()} {
@@ -88,7 +88,7 @@ func (p *play) closes(c *recording.Conversation, ours recording.Side) {
 	if at.IsZero() || p.role.until > 0 && at.Sub(p.begin) > p.role.until {
 		return
 	}
-	p.ends = append(p.ends, act{at.Sub(p.begin), func(p *play) {
+	p.ends = append(p.ends, adminAction{at.Sub(p.begin), func(p *replay) {
 		p.t.Helper()
 		w := p.wire(c)
 		if first != ours {
@@ -103,7 +103,7 @@ func (p *play) closes(c *recording.Conversation, ours recording.Side) {
 
 // end closes our node. It must send nothing, except that a router announces that it no longer routes
 // (decisions 23).
-func (p *play) end() {
+func (p *replay) end() {
 	p.t.Helper()
 	if p.selftest != nil {
 		p.selftest.end()
@@ -132,7 +132,7 @@ func (p *play) end() {
 
 // checkAllowances checks that a role names exactly the allowances that it needs, apart from those that
 // depend on timing.
-func (p *play) checkAllowances() {
+func (p *replay) checkAllowances() {
 	p.t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(p.used)) {
 		if !slices.Contains(byChance, name) && !slices.Contains(p.role.chance, name) && !slices.Contains(p.role.differs, name) {
@@ -151,7 +151,7 @@ func (p *play) checkAllowances() {
 }
 
 // streams returns what our node has sent on each connection.
-func (p *play) streams() []tshark.Stream {
+func (p *replay) streams() []tshark.Stream {
 	var streams []tshark.Stream
 	for _, c := range p.order() {
 		name := fmt.Sprintf("%s %s %s", p.role.file, p.role.name, c.Addrs[recording.Active])

@@ -15,7 +15,7 @@ import (
 
 // selftester runs selftest on our node: an agent, and a console for roles that had one.
 type selftester struct {
-	p       *play
+	p       *replay
 	agent   *selftest.Agent
 	console *console.Console
 	closed  bool
@@ -32,7 +32,7 @@ type selftester struct {
 
 // startAgent starts selftest. Its clocks are set so that match bits and session stamps start like those
 // of the recorded node.
-func (p *play) startAgent() {
+func (p *replay) startAgent() {
 	p.t.Helper()
 	s := &selftester{p: p, ids: map[uint64]uint64{}, seqs: map[uint64]uint32{},
 		bulk: map[uint64]message.BRWRequest{}, gets: map[lnet.Handle]uint64{}}
@@ -125,7 +125,7 @@ func (s *selftester) answers(u *recording.Unit) {
 
 // awaitIdle waits until the units of our node have ended. The recorded queries came seconds later, but
 // ours come at once.
-func awaitIdle(p *play) {
+func awaitIdle(p *replay) {
 	if err := p.selftest.idle(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -169,8 +169,8 @@ type lstSession struct {
 
 // lst runs the commands of sessions in our console, one after the other and without the pauses. Each
 // command ends when the recorded nodes have answered.
-func lst(sessions ...lstSession) func(p *play) {
-	return func(p *play) {
+func lst(sessions ...lstSession) func(p *replay) {
+	return func(p *replay) {
 		p.ask(func() error {
 			for k := range sessions {
 				if err := p.selftest.session(&sessions[k]); err != nil {

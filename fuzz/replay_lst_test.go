@@ -19,7 +19,7 @@ import (
 //
 // selftest 1 messages, 1 (4), 2.3, 3 client (1), 3 server (1), 3 counters, 7.5 (2)
 func TestReplaySelftest(t *testing.T) {
-	playAll(t, agentRoles, func(p *play) {
+	playAll(t, agentRoles, func(p *replay) {
 		p.startAgent()
 		p.run()
 		p.probe()
@@ -40,7 +40,7 @@ var agentRoles = slices.Concat(
 	[]*role{
 		{
 			file: "d-lst-ping", name: "client and later console", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
-			acts: []act{
+			acts: []adminAction{
 				{3 * time.Second, awaitIdle},
 				{4500 * time.Millisecond, lst(lstSession{name: "t311", loop: 3, concurrency: 1, ping: true})},
 			},
@@ -56,7 +56,7 @@ var agentRoles = slices.Concat(
 		},
 		{
 			file: "d-lst-ping", name: "console", devices: ethC, nis: []ni{{"10.77.0.13@tcp", "eth0"}},
-			acts:  []act{{0, lst(lstSession{name: "t311", loop: 5, concurrency: 2, ping: true})}},
+			acts:  []adminAction{{0, lst(lstSession{name: "t311", loop: 5, concurrency: 2, ping: true})}},
 			peers: []string{knowsA, knowsB},
 		},
 	},
@@ -99,7 +99,7 @@ func brwRoles(file string, sessions brwSessions, client, server []allowance) []*
 	return []*role{
 		{
 			file: file, name: "console and client", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
-			acts:    []act{{0, lst(list...)}},
+			acts:    []adminAction{{0, lst(list...)}},
 			peers:   []string{knowsA, knowsB},
 			differs: client,
 		},

@@ -14,7 +14,7 @@ import (
 
 // startNode starts our node in the place of the kernel's, with its clocks and
 // its first NIs.
-func (p *play) startNode() {
+func (p *replay) startNode() {
 	p.t.Helper()
 	c := socklnd.DefaultConfig()
 	c.Network = p.stage
@@ -51,7 +51,7 @@ func (p *play) startNode() {
 }
 
 // addNI adds an NI to our node, with the incarnation that the kernel's had.
-func (p *play) addNI(i ni) {
+func (p *replay) addNI(i ni) {
 	p.t.Helper()
 	nid, err := lnet.ParseNID(i.nid)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *play) addNI(i ni) {
 
 // cookie is the interface cookie of the node in whose place ours is: that of the
 // handles that it made; any will do for one that made none.
-func (p *play) cookie() uint64 {
+func (p *replay) cookie() uint64 {
 	for _, s := range p.steps {
 		if s.ours && s.Kind == recording.KindMessage && slices.Contains(p.us, s.Header.Src) && !s.Header.Handle.IsNone() &&
 			(s.Header.Type == lnet.MsgGet || s.Header.Type == lnet.MsgPut) {

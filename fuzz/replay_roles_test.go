@@ -20,7 +20,7 @@ type role struct {
 	// server is the node to which selftest's client sends its requests. "" means that our node is the
 	// server.
 	server string
-	acts   []act
+	acts   []adminAction
 	// until is the time at which the play ends, 0 for the end of the recording. left is the number of
 	// later units.
 	until time.Duration
@@ -35,10 +35,10 @@ type device struct{ name, addrs string }
 
 type ni struct{ nid, device string }
 
-// act is an action of an administrator.
-type act struct {
+// adminAction is an action of an administrator.
+type adminAction struct {
 	at time.Duration // since the first packet; before the steps at that time
-	do func(p *play)
+	do func(p *replay)
 }
 
 // Nodes of the recordings.
@@ -66,21 +66,21 @@ var roles = slices.Concat(
 var consoleApart = []*role{
 	{
 		file: "d-lst-ping", name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
-		acts: []act{{0, startSelftest}, {580 * time.Millisecond, sendNext}},
+		acts: []adminAction{{0, startSelftest}, {580 * time.Millisecond, sendNext}},
 		peers: []string{
 			"10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp", "10.77.0.13@tcp multi-rail true: 10.77.0.13@tcp",
 		},
 	},
 	{
 		file: "d-lst-ping", name: "peerB", devices: ethB, nis: []ni{{"10.77.0.12@tcp", "eth0"}},
-		acts: []act{{0, startSelftest}},
+		acts: []adminAction{{0, startSelftest}},
 		peers: []string{
 			"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp", "10.77.0.13@tcp multi-rail true: 10.77.0.13@tcp",
 		},
 	},
 	{
 		file: "d-lst-ping", name: "peerC", devices: ethC, nis: []ni{{"10.77.0.13@tcp", "eth0"}},
-		acts: []act{{0, startSelftest}, {0, sendNext}, {160 * time.Millisecond, sendNext}},
+		acts: []adminAction{{0, startSelftest}, {0, sendNext}, {160 * time.Millisecond, sendNext}},
 		peers: []string{
 			"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp", "10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp",
 		},
@@ -92,11 +92,11 @@ var addedAndDeleted = []*role{
 	{
 		file: "o7-tcp-net-del-add-push", name: "peerA", devices: ethA,
 		nis: []ni{{"10.77.0.11@tcp", "eth0"}, {"10.78.0.11@tcp1", "eth1"}},
-		acts: []act{
+		acts: []adminAction{
 			{0, discover("10.77.0.12@tcp")},
 			{1700 * time.Millisecond, removeNI("10.78.0.11@tcp1")},
-			{8200 * time.Millisecond, func(p *play) { p.addNI(ni{"10.78.0.11@tcp1", "eth1"}) }},
-			{16100 * time.Millisecond, func(p *play) { p.addNI(ni{"10.77.0.11@tcp9", "eth0"}) }},
+			{8200 * time.Millisecond, func(p *replay) { p.addNI(ni{"10.78.0.11@tcp1", "eth1"}) }},
+			{16100 * time.Millisecond, func(p *replay) { p.addNI(ni{"10.77.0.11@tcp9", "eth0"}) }},
 			{25900 * time.Millisecond, removeNI("10.77.0.11@tcp9")},
 		},
 		// When the net of a peer's primary NID is removed, a kernel pushes at once to the NID that
@@ -112,7 +112,7 @@ var untilCut = []*role{
 	{
 		file: "o6-tcp-rail-cut-recovery", name: "peerA", devices: ethA,
 		nis: []ni{{"10.77.0.11@tcp", "eth0"}, {"10.78.0.11@tcp1", "eth1"}},
-		acts: []act{
+		acts: []adminAction{
 			{0, discover("10.77.0.12@tcp")},
 			{460 * time.Millisecond, ping("10.77.0.12@tcp")},
 			{1400 * time.Millisecond, ping("10.77.0.12@tcp")},
@@ -136,7 +136,7 @@ var untilCut = []*role{
 var discoveryAndRouting = []*role{
 	{
 		file: "a-tcp-ping-discovery-on", name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
-		acts: []act{
+		acts: []adminAction{
 			{0, ping("10.77.0.12@tcp")},
 			{2500 * time.Millisecond, ping("10.77.0.12@tcp")},
 			{3900 * time.Millisecond, discover("10.77.0.12@tcp")},
@@ -145,13 +145,13 @@ var discoveryAndRouting = []*role{
 	},
 	{
 		file: "a-tcp-ping-discovery-on", name: "peerB", devices: ethB, nis: []ni{{"10.77.0.12@tcp", "eth0"}},
-		acts:  []act{{5300 * time.Millisecond, ping("10.77.0.11@tcp")}},
+		acts:  []adminAction{{5300 * time.Millisecond, ping("10.77.0.11@tcp")}},
 		peers: []string{"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp"},
 	},
 	{
 		file: "b-tcp-ping-discovery-off", name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
 		parameters: discoveryOff, server: "10.77.0.12@tcp",
-		acts: []act{
+		acts: []adminAction{
 			{0, ping("10.77.0.12@tcp")},
 			{1500 * time.Millisecond, discover("10.77.0.12@tcp")},
 			{10 * time.Second, startSelftest},
@@ -161,7 +161,7 @@ var discoveryAndRouting = []*role{
 	{
 		file: "b-tcp-ping-discovery-off", name: "peerB", devices: ethB, nis: []ni{{"10.77.0.12@tcp", "eth0"}},
 		parameters: discoveryOff,
-		acts: []act{
+		acts: []adminAction{
 			{10 * time.Second, startSelftest},
 			// The first answer to a request waits for a ping of its sender.
 			{10130 * time.Millisecond, sendNext},
@@ -172,7 +172,7 @@ var discoveryAndRouting = []*role{
 		file: "c-multirail-discovery", name: "peerA", devices: ethA,
 		nis:    []ni{{"10.77.0.11@tcp", "eth0"}, {"10.78.0.11@tcp1", "eth1"}},
 		server: "10.77.0.12@tcp",
-		acts: []act{
+		acts: []adminAction{
 			{0, discover("10.77.0.12@tcp")},
 			{20 * time.Second, lastUsed("10.78.0.12:1023")},
 			{21 * time.Second, startSelftest},
@@ -182,9 +182,9 @@ var discoveryAndRouting = []*role{
 	{
 		file: "c-multirail-discovery", name: "peerB", devices: ethB,
 		nis: []ni{{"10.77.0.12@tcp", "eth0"}, {"10.78.0.12@tcp1", "eth1"}},
-		acts: []act{
+		acts: []adminAction{
 			{3500 * time.Millisecond, lastUsed("10.78.0.12:1023")},
-			{3600 * time.Millisecond, func(p *play) { p.addNI(ni{"10.77.0.12@tcp9", "eth0"}) }},
+			{3600 * time.Millisecond, func(p *replay) { p.addNI(ni{"10.77.0.12@tcp9", "eth0"}) }},
 			{9200 * time.Millisecond, removeNI("10.77.0.12@tcp9")},
 			{21 * time.Second, startSelftest},
 		},
@@ -192,10 +192,10 @@ var discoveryAndRouting = []*role{
 	},
 	{
 		file: "j-ipv6-large-nid", name: "peerA", devices: ethA, nis: []ni{{"fd77::11@tcp", "eth0"}},
-		acts: []act{
+		acts: []adminAction{
 			{0, ping("fd77::12@tcp")},
 			{2500 * time.Millisecond, discover("fd77::12@tcp")},
-			{5 * time.Second, func(p *play) { p.addNI(ni{"10.78.0.11@tcp1", "eth1"}) }},
+			{5 * time.Second, func(p *replay) { p.addNI(ni{"10.78.0.11@tcp1", "eth1"}) }},
 			{14400 * time.Millisecond, ping("fd77::12@tcp")},
 			{16800 * time.Millisecond, ping("10.78.0.12@tcp1")},
 		},
@@ -203,15 +203,15 @@ var discoveryAndRouting = []*role{
 	},
 	{
 		file: "j-ipv6-large-nid", name: "peerB", devices: ethB, nis: []ni{{"fd77::12@tcp", "eth0"}},
-		acts: []act{
-			{9700 * time.Millisecond, func(p *play) { p.addNI(ni{"10.78.0.12@tcp1", "eth1"}) }},
+		acts: []adminAction{
+			{9700 * time.Millisecond, func(p *replay) { p.addNI(ni{"10.78.0.12@tcp1", "eth1"}) }},
 		},
 		peers: []string{"fd77::11@tcp multi-rail true: fd77::11@tcp 10.78.0.11@tcp1"},
 	},
 	{
 		file: "i-routed-tcp-tcp1", name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}},
 		parameters: checkedRouters, server: "10.78.0.12@tcp1",
-		acts: []act{
+		acts: []adminAction{
 			{0, addRoute("tcp1", "10.77.0.20@tcp")},
 			{10 * time.Second, routeIs(false)},
 			{14 * time.Second, routeIs(true)},
@@ -231,7 +231,7 @@ var discoveryAndRouting = []*role{
 	{
 		file: "i-routed-tcp-tcp1", name: "peerB", devices: ethB1, nis: []ni{{"10.78.0.12@tcp1", "eth0"}},
 		parameters: checkedRouters,
-		acts: []act{
+		acts: []adminAction{
 			{500 * time.Millisecond, addRoute("tcp", "10.78.0.20@tcp1")},
 			{10 * time.Second, routeIs(false)},
 			{14 * time.Second, routeIs(true)},
@@ -250,7 +250,7 @@ var discoveryAndRouting = []*role{
 	{
 		file: "i-routed-tcp-tcp1", name: "router", devices: ethR,
 		nis:  []ni{{"10.77.0.20@tcp", "eth0"}, {"10.78.0.20@tcp1", "eth1"}},
-		acts: []act{{12 * time.Second, startRouting}},
+		acts: []adminAction{{12 * time.Second, startRouting}},
 		peers: []string{
 			"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp",
 			"10.78.0.12@tcp1 multi-rail true: 10.78.0.12@tcp1",
@@ -265,13 +265,13 @@ func selftestRoles(file string, client, server []allowance) []*role {
 	return []*role{
 		{
 			file: file, name: "peerA", devices: ethA, nis: []ni{{"10.77.0.11@tcp", "eth0"}}, server: "10.77.0.12@tcp",
-			acts:    []act{{0, startSelftest}, {0, sendNext}},
+			acts:    []adminAction{{0, startSelftest}, {0, sendNext}},
 			peers:   []string{"10.77.0.12@tcp multi-rail true: 10.77.0.12@tcp"},
 			differs: client,
 		},
 		{
 			file: file, name: "peerB", devices: ethB, nis: []ni{{"10.77.0.12@tcp", "eth0"}},
-			acts:    []act{{0, startSelftest}},
+			acts:    []adminAction{{0, startSelftest}},
 			peers:   []string{"10.77.0.11@tcp multi-rail true: 10.77.0.11@tcp"},
 			differs: server,
 		},
@@ -281,8 +281,8 @@ func selftestRoles(file string, client, server []allowance) []*role {
 func discoveryOff(p *node.Parameters) { p.Discovery = discovery.Off }
 
 // ping is lnetctl ping.
-func ping(nid string) func(p *play) {
-	return func(p *play) {
+func ping(nid string) func(p *replay) {
+	return func(p *replay) {
 		p.ask(func() error {
 			_, err := p.node.Ping(context.Background(), lnet.ProcessID{NID: parseNID(p, nid)}, node.PingOptions{})
 			return err
@@ -291,8 +291,8 @@ func ping(nid string) func(p *play) {
 }
 
 // discover is lnetctl discover.
-func discover(nid string) func(p *play) {
-	return func(p *play) {
+func discover(nid string) func(p *replay) {
+	return func(p *replay) {
 		p.ask(func() error {
 			_, err := p.node.Discover(context.Background(), parseNID(p, nid))
 			return err
@@ -300,8 +300,8 @@ func discover(nid string) func(p *play) {
 	}
 }
 
-func removeNI(nid string) func(p *play) {
-	return func(p *play) {
+func removeNI(nid string) func(p *replay) {
+	return func(p *replay) {
 		if err := p.node.RemoveNI(p.t.Context(), parseNID(p, nid)); err != nil {
 			p.t.Fatal(err)
 		}
@@ -311,8 +311,8 @@ func removeNI(nid string) func(p *play) {
 // lastUsed makes our node use the rail of a connection last, by an answer on it, as the kernel did. The
 // next choice among rails is then the other one. If an ACK and a push use two rails at one time, our node
 // may send either one last. The starting point of the rotation has no other meaning.
-func lastUsed(active string) func(p *play) {
-	return func(p *play) {
+func lastUsed(active string) func(p *replay) {
+	return func(p *replay) {
 		for _, c := range p.order() {
 			if c.Addrs[recording.Active].String() == active {
 				p.pingOn(c)
@@ -322,7 +322,7 @@ func lastUsed(active string) func(p *play) {
 }
 
 // sendNext makes our node send its next message of selftest.
-func sendNext(p *play) {
+func sendNext(p *replay) {
 	for _, s := range p.steps {
 		if s.ours && !s.done && p.isSelftest(s) {
 			p.send(s)
@@ -331,7 +331,7 @@ func sendNext(p *play) {
 	}
 }
 
-func parseNID(p *play, text string) lnet.NID {
+func parseNID(p *replay, text string) lnet.NID {
 	nid, err := lnet.ParseNID(text)
 	if err != nil {
 		p.t.Error(err)
@@ -346,11 +346,11 @@ const soon = time.Nanosecond
 func checkedRouters(p *node.Parameters) { p.RouterCheckInterval = soon }
 
 // untilChecked stops checks after the one whose ping our node sends next.
-func untilChecked(p *play) {
+func untilChecked(p *replay) {
 	p.onPing = func() { setCheckInterval(p, 0) }
 }
 
-func setCheckInterval(p *play, interval time.Duration) {
+func setCheckInterval(p *replay, interval time.Duration) {
 	parameters := p.node.Admin().Parameters()
 	parameters.RouterCheckInterval = interval
 	if err := p.node.Admin().SetParameters(parameters); err != nil {
@@ -359,8 +359,8 @@ func setCheckInterval(p *play, interval time.Duration) {
 }
 
 // addRoute is lnetctl route add with --hop 1. The gateway is checked at once.
-func addRoute(net, gateway string) func(p *play) {
-	return func(p *play) {
+func addRoute(net, gateway string) func(p *replay) {
+	return func(p *replay) {
 		to, err := lnet.ParseNet(net)
 		if err != nil {
 			p.t.Fatal(err)
@@ -373,7 +373,7 @@ func addRoute(net, gateway string) func(p *play) {
 }
 
 // checkRouter allows the check of the gateway that is due.
-func checkRouter(p *play) {
+func checkRouter(p *replay) {
 	setCheckInterval(p, soon)
 	for _, r := range p.node.Admin().Routes() {
 		// The discoverer reads its parameters only when it has something to do.
@@ -386,8 +386,8 @@ func checkRouter(p *play) {
 }
 
 // routeIs checks the state of the route, as lnetctl route show prints it.
-func routeIs(up bool) func(p *play) {
-	return func(p *play) {
+func routeIs(up bool) func(p *replay) {
+	return func(p *replay) {
 		for _, r := range p.node.Admin().Routes() {
 			if r.Up != up {
 				p.t.Errorf("route to %s by %s is up: %t, want %t", r.Net, r.Gateway, r.Up, up)
@@ -398,7 +398,7 @@ func routeIs(up bool) func(p *play) {
 
 // startRouting makes our node a router that announces this as fast as other nodes do, but with short
 // parameters. It forwards messages later.
-func startRouting(p *play) {
+func startRouting(p *replay) {
 	recorded := p.node.Admin().Parameters()
 	short := recorded
 	short.RouterCheckInterval, short.RouterPingTimeout = time.Second, time.Second

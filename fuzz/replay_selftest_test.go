@@ -12,13 +12,13 @@ import (
 
 // isSelftest reports whether a message is a request of selftest. Answers to requests do not count: our
 // node sends them by itself.
-func (p *play) isSelftest(s *step) bool {
+func (p *replay) isSelftest(s *step) bool {
 	return s.Kind == recording.KindMessage && s.Header.Portal != lnet.ReservedPortal &&
 		(s.Header.Type == lnet.MsgPut || s.Header.Type == lnet.MsgGet) &&
 		(!s.ours || p.isLocal(s.Header.Src))
 }
 
-func (p *play) isLocal(nid lnet.NID) bool {
+func (p *replay) isLocal(nid lnet.NID) bool {
 	for _, i := range p.node.NIs() {
 		if i.NID == nid {
 			return true
@@ -27,15 +27,15 @@ func (p *play) isLocal(nid lnet.NID) bool {
 	return false
 }
 
-// room is our node's buffer for a kernel's PUT.
-type room struct {
+// receiveBuffer is our node's buffer for a kernel's PUT.
+type receiveBuffer struct {
 	step  *step
 	bytes []byte
 }
 
 // startSelftest attaches buffers for what kernels will put to selftest's portals, and data for what they
 // will get there.
-func startSelftest(p *play) {
+func startSelftest(p *replay) {
 	p.t.Helper()
 	p.delivered = node.NewEventQueue(node.EventsOf(portals.EventPut))
 	for _, s := range p.steps {
@@ -47,7 +47,7 @@ func startSelftest(p *play) {
 		if s.Header.Type == lnet.MsgGet {
 			md.Bytes, md.Options, md.Handler = p.answer(s).Payload, portals.OpGet, nil
 		} else {
-			p.rooms = append(p.rooms, room{s, md.Bytes})
+			p.rooms = append(p.rooms, receiveBuffer{s, md.Bytes})
 		}
 		md.Options |= portals.ManageRemote
 		_, err := p.node.Attach(portals.Entry{
@@ -59,7 +59,7 @@ func startSelftest(p *play) {
 }
 
 // awaitDelivered waits until everything that was sent to selftest's portals has arrived there.
-func (p *play) awaitDelivered() {
+func (p *replay) awaitDelivered() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -72,7 +72,7 @@ func (p *play) awaitDelivered() {
 }
 
 // compareDelivered compares what arrived at selftest's portals with what kernels sent.
-func (p *play) compareDelivered() {
+func (p *replay) compareDelivered() {
 	p.t.Helper()
 	p.awaitDelivered()
 	for _, r := range p.rooms {
@@ -83,7 +83,7 @@ func (p *play) compareDelivered() {
 }
 
 // answer returns the REPLY to a GET.
-func (p *play) answer(get *step) *step {
+func (p *replay) answer(get *step) *step {
 	for _, s := range p.steps {
 		if s.Kind == recording.KindMessage && s.Header.Type == lnet.MsgReply && s.Header.Handle == get.Header.Handle {
 			return s
@@ -95,7 +95,7 @@ func (p *play) answer(get *step) *step {
 
 // send sends the recorded message of selftest from our node. A client lets LNet choose the path. A server
 // answers from the NID that was asked.
-func (p *play) send(s *step) {
+func (p *replay) send(s *step) {
 	p.t.Helper()
 	p.awaitDelivered() // it answers something of that
 	s.said = true

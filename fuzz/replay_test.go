@@ -35,7 +35,7 @@ import (
 // different connections are sent in the recorded order, but our node may be ahead of it. At the end,
 // tshark decodes everything that our node has sent.
 func TestReplay(t *testing.T) {
-	playAll(t, roles, func(p *play) {
+	playAll(t, roles, func(p *replay) {
 		p.run()
 		p.probe()
 		p.compareState()
@@ -45,7 +45,7 @@ func TestReplay(t *testing.T) {
 }
 
 // playAll plays all roles, each with course, and then has tshark decode what our node has sent.
-func playAll(t *testing.T, roles []*role, course func(p *play)) {
+func playAll(t *testing.T, roles []*role, course func(p *replay)) {
 	var mu sync.Mutex
 	var said []tshark.Stream
 	t.Run("roles", func(t *testing.T) {
@@ -65,14 +65,14 @@ func playAll(t *testing.T, roles []*role, course func(p *play)) {
 	t.Run("tshark", func(t *testing.T) { tshark.Check(t, said...) })
 }
 
-// play is the replay of one recording, with our node in one role.
-type play struct {
+// replay is the replay of one recording, with our node in one role.
+type replay struct {
 	t     *testing.T
 	role  *role
 	steps []*step
-	acts  []act
-	left  int   // units after role.until
-	ends  []act // ends of connections; our node may wait for an answer at that time
+	acts  []adminAction
+	left  int           // units after role.until
+	ends  []adminAction // ends of connections; our node may wait for an answer at that time
 	begin time.Time
 	us    []lnet.NID // NIDs of our node's HELLOs
 
@@ -80,7 +80,7 @@ type play struct {
 	node        *node.Node
 	driver      *socklnd.Driver
 	incarnation atomic.Uint64    // of the next NI
-	rooms       []room           // buffers for messages to selftest's portals
+	rooms       []receiveBuffer  // buffers for messages to selftest's portals
 	delivered   *node.EventQueue // messages that arrived there
 	expected    int              // messages that were sent there and have not arrived
 	selftest    *selftester      // runs selftest; nil: p.send sends its messages
@@ -104,13 +104,13 @@ type step struct {
 	done bool
 }
 
-func newPlay(t *testing.T, r *role) *play {
+func newPlay(t *testing.T, r *role) *replay {
 	t.Helper()
 	rec, err := recording.Load(r.file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &play{t: t, role: r, acts: slices.Clone(r.acts), begin: rec.Conversations[0].Opened,
+	p := &replay{t: t, role: r, acts: slices.Clone(r.acts), begin: rec.Conversations[0].Opened,
 		wires: map[*recording.Conversation]*wire{}, ended: map[*recording.Conversation]bool{},
 		handles: map[lnet.Handle]lnet.Handle{}, used: map[allowance]int{},
 		calls: make(chan error, 256)}
@@ -147,14 +147,14 @@ func newPlay(t *testing.T, r *role) *play {
 			}
 		}
 	}
-	slices.SortStableFunc(p.ends, func(a, b act) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(p.ends, func(a, b adminAction) int { return cmp.Compare(a.at, b.at) })
 	slices.SortStableFunc(p.steps, func(a, b *step) int { return a.Begin.Compare(b.Begin) })
 	return p
 }
 
 // run plays the steps in the order of the recording. It sends those of the kernels and waits for those of
 // our node, after the acts and selftest messages that cause them.
-func (p *play) run() {
+func (p *replay) run() {
 	p.t.Helper()
 	for _, s := range p.steps {
 		p.act(s.at)
@@ -187,7 +187,7 @@ func (p *play) run() {
 }
 
 // act performs the acts up to a time.
-func (p *play) act(until time.Duration) {
+func (p *replay) act(until time.Duration) {
 	p.t.Helper()
 	for {
 		switch end, act := len(p.ends) > 0 && p.ends[0].at <= until, len(p.acts) > 0 && p.acts[0].at <= until; {
@@ -207,7 +207,7 @@ func (p *play) act(until time.Duration) {
 }
 
 // settle waits until our node has processed what it received. A kernel has seconds for that.
-func (p *play) settle() {
+func (p *replay) settle() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -226,14 +226,14 @@ func (p *play) settle() {
 }
 
 // ask starts an operation of our node that ends after others have answered.
-func (p *play) ask(f func() error) {
+func (p *replay) ask(f func() error) {
 	p.asked++
 	go func() { p.calls <- f() }()
 }
 
 // say sends a unit of a kernel. Values of ours that it sends back are replaced by those that our node
 // sent.
-func (p *play) say(s *step) {
+func (p *replay) say(s *step) {
 	p.t.Helper()
 	u := s.Unit
 	if u.Kind == recording.KindMessage && (u.Header.Type == lnet.MsgAck || u.Header.Type == lnet.MsgReply) {
@@ -248,14 +248,14 @@ func (p *play) say(s *step) {
 	if u.Kind == recording.KindNoop && p.used[zeroCopyRequests] > 0 {
 		return // it acknowledges something that our node has not requested
 	}
-	if slices.ContainsFunc(p.rooms, func(r room) bool { return r.step == s }) {
+	if slices.ContainsFunc(p.rooms, func(r receiveBuffer) bool { return r.step == s }) {
 		p.expected++
 	}
 	p.wire(s.c).say(&u)
 }
 
 // hear waits for the next unit of our node on the connection of s, which must be s.
-func (p *play) hear(s *step) {
+func (p *replay) hear(s *step) {
 	p.t.Helper()
 	for {
 		got := p.wire(s.c).next(fmt.Sprintf("our %s of %v", s.Name(), s.at))
@@ -271,7 +271,7 @@ func (p *play) hear(s *step) {
 
 // swapped returns the step after s on its connection if our node has sent that one first and one of the
 // two is an ACK.
-func (p *play) swapped(s *step, got *recording.Unit) *step {
+func (p *replay) swapped(s *step, got *recording.Unit) *step {
 	isACK := func(u *recording.Unit) bool { return u.Kind == recording.KindMessage && u.Header.Type == lnet.MsgAck }
 	if isACK(&s.Unit) == isACK(got) {
 		return nil
@@ -285,7 +285,7 @@ func (p *play) swapped(s *step, got *recording.Unit) *step {
 }
 
 // match compares a unit of our node with a step.
-func (p *play) match(s *step, got *recording.Unit) {
+func (p *replay) match(s *step, got *recording.Unit) {
 	p.t.Helper()
 	s.done = true
 	u := *got
@@ -312,7 +312,7 @@ func (p *play) match(s *step, got *recording.Unit) {
 
 // wire returns the kernel's end of a conversation. Our node has opened the connection, or the kernel
 // opens it now.
-func (p *play) wire(c *recording.Conversation) *wire {
+func (p *replay) wire(c *recording.Conversation) *wire {
 	p.t.Helper()
 	if w := p.wires[c]; w != nil {
 		return w
@@ -333,7 +333,7 @@ func callOf(c *recording.Conversation) call {
 }
 
 // waiting describes what our node has sent and was not checked.
-func (p *play) waiting() string {
+func (p *replay) waiting() string {
 	var s strings.Builder
 	for _, c := range p.order() {
 		if w := p.wires[c]; w != nil {
@@ -345,7 +345,7 @@ func (p *play) waiting() string {
 }
 
 // order returns the conversations in order of their first step.
-func (p *play) order() []*recording.Conversation {
+func (p *replay) order() []*recording.Conversation {
 	var all []*recording.Conversation
 	for _, s := range p.steps {
 		if !slices.Contains(all, s.c) {

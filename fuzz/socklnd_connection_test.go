@@ -97,7 +97,7 @@ func (s *stranger) deed() {
 	case 14:
 		s.victim.setLazy(s.byte())
 	case 15:
-		s.victim.isWell()
+		s.victim.checkWorks()
 	default:
 		s.resetAll()
 	}

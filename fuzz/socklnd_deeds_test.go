@@ -292,7 +292,7 @@ func (s *stranger) isSentTo() {
 func (s *stranger) restartVictim() {
 	s.renewed = true
 	s.victim.restart(time.Duration(s.byte()&3) * time.Second)
-	s.victim.isWell()
+	s.victim.checkWorks()
 }
 
 // resetAll ends all streams at once.

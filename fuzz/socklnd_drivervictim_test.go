@@ -37,7 +37,7 @@ func (v *driverVictim) ask(to lnet.ProcessID, size int, b byte) {
 
 // restart implements strangerVictim.
 func (v *driverVictim) restart(pause time.Duration) {
-	v.ni.shut(v.T)
+	v.ni.closeAndCheck(v.T)
 	v.await(pause)
 	v.open()
 }
@@ -45,8 +45,8 @@ func (v *driverVictim) restart(pause time.Duration) {
 // setLazy implements strangerVictim.
 func (v *driverVictim) setLazy(b byte) { v.ni.setLazy(b) }
 
-// isWell implements strangerVictim. There is no other peer.
-func (v *driverVictim) isWell() {}
+// checkWorks implements strangerVictim. There is no other peer.
+func (v *driverVictim) checkWorks() {}
 
 // check implements strangerVictim. It waits no longer than until the connections have ended.
 func (v *driverVictim) check() {
@@ -56,7 +56,7 @@ func (v *driverVictim) check() {
 }
 
 func (v *driverVictim) close() {
-	v.ni.shut(v.T)
+	v.ni.closeAndCheck(v.T)
 	if err := v.driver.Close(); err != nil {
 		v.Error(err)
 	}

@@ -154,9 +154,9 @@ func (v *nodeVictim) setLazy(b byte) {
 	}
 }
 
-// isWell makes the victim and its friend exchange messages, which must succeed whatever the stranger
+// checkWorks makes the victim and its friend exchange messages, which must succeed whatever the stranger
 // does.
-func (v *nodeVictim) isWell() {
+func (v *nodeVictim) checkWorks() {
 	ctx, cancel := context.WithTimeout(context.Background(), friendPatience)
 	defer cancel()
 	b := []byte("are you well?")
@@ -175,9 +175,9 @@ func (v *nodeVictim) isWell() {
 
 // check implements strangerVictim.
 func (v *nodeVictim) check() {
-	v.isWell()
+	v.checkWorks()
 	v.await(longEnough)
-	v.isWell()
+	v.checkWorks()
 	synctest.Wait() // the event of its last answer must be delivered
 	v.checkOperations()
 	v.checkCredits()

@@ -46,8 +46,8 @@ type strangerVictim interface {
 	restart(pause time.Duration)
 	// setLazy makes PUTs wait on lazyPortal, lets them in, or drops them, by b.
 	setLazy(b byte)
-	// isWell checks that a well-behaved peer can exchange messages with the victim.
-	isWell()
+	// checkWorks checks that a well-behaved peer can exchange messages with the victim.
+	checkWorks()
 	// check waits until the stranger's connections have ended, and checks that nothing is left.
 	check()
 	close()
@@ -109,7 +109,7 @@ func newStranger(t *testing.T, b []byte, build func(*stranger) strangerVictim) *
 		s.listeners = append(s.listeners, l)
 		s.accepting.Go(func() { s.accept(l, a) })
 	}
-	s.victim.isWell()
+	s.victim.checkWorks()
 	return s
 }
 

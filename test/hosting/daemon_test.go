@@ -211,8 +211,8 @@ func (d *daemon) end(s syscall.Signal) {
 	}
 }
 
-// complaints returns the lines of lnetd's log that are errors or the start of a crash.
-func (d *daemon) complaints() (lines []string) {
+// errorLines returns the lines of lnetd's log that are errors or the start of a crash.
+func (d *daemon) errorLines() (lines []string) {
 	for line := range strings.Lines(d.log.String()) {
 		if strings.Contains(line, `"level":"error"`) || strings.Contains(line, `"level":"ERROR"`) || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "WARNING: DATA RACE") {
 			lines = append(lines, line)
@@ -221,15 +221,15 @@ func (d *daemon) complaints() (lines []string) {
 	return lines
 }
 
-// sound checks that lnetd is running and has logged no errors.
-func (d *daemon) sound() {
+// wantHealthy checks that lnetd is running and has logged no errors.
+func (d *daemon) wantHealthy() {
 	d.t.Helper()
 	select {
 	case <-d.ended:
 		d.t.Errorf("lnetd has ended: %v", d.status)
 	default:
 	}
-	for _, line := range d.complaints() {
+	for _, line := range d.errorLines() {
 		d.t.Errorf("lnetd complains: %s", line)
 	}
 }
@@ -256,9 +256,9 @@ func (d *daemon) figures() figures {
 	return f
 }
 
-// holds checks that lnetd uses no more resources than before, apart from a few connections for status
+// wantUnchanged checks that lnetd uses no more resources than before, apart from a few connections for status
 // requests.
-func (d *daemon) holds(before figures) {
+func (d *daemon) wantUnchanged(before figures) {
 	d.t.Helper()
 	const few = 4
 	var now figures

@@ -37,7 +37,7 @@ func TestDeath(t *testing.T) {
 	x.run(kills / 5) // to create what is created only once
 	before := d.figures()
 	x.run(kills - kills/5)
-	d.holds(before)
+	d.wantUnchanged(before)
 
 	var p pingReport
 	var s serverReport
@@ -58,7 +58,7 @@ func TestDeath(t *testing.T) {
 		g.leave()
 	}
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
-	d.sound()
+	d.wantHealthy()
 }
 
 // executions kills the clients of TestDeath.

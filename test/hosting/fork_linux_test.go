@@ -127,6 +127,6 @@ func TestFork(t *testing.T) {
 	}
 	within(t, patience, "the child has ended, and all is free", func() bool { return d.pids()[g.pid()] == 0 })
 	within(t, patience, "the address is free", func() bool { return taken() == nil })
-	d.holds(before)
-	d.sound()
+	d.wantUnchanged(before)
+	d.wantHealthy()
 }

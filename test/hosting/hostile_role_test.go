@@ -24,15 +24,15 @@ import (
 // hostileKinds are the ways of doing harm, by name, and one that does none. Each function makes one
 // attempt, after which lnetd must be as before. It returns nil if lnetd has reacted correctly.
 var hostileKinds = map[string]func(h *hostile) error{
-	"scribbled rings":     (*hostile).scribble,
+	"scribbled rings":     (*hostile).writeGarbage,
 	"bad memory":          (*hostile).badMemory,
 	"bad ranges":          (*hostile).badRanges,
-	"punched bulk":        (*hostile).punch,
+	"punched bulk":        (*hostile).punchHoles,
 	"garbage records":     (*hostile).garbage,
 	"flood of requests":   (*hostile).requests,
 	"flood of bells":      (*hostile).bells,
 	"flood of calls":      (*hostile).calls,
-	"silent callers":      (*hostile).silence,
+	"silent callers":      (*hostile).holdIdleConnections,
 	"overcommitted rings": (*hostile).overcommit,
 	"honest bulk":         (*hostile).bulk,
 }
@@ -47,8 +47,8 @@ type hostile struct {
 	rounds  int
 }
 
-// beHostile does what o.Kind says until the test ends it. "burn" only uses CPU time.
-func beHostile(_ context.Context, o order, in *bufio.Scanner) error {
+// runHostile does what o.Kind says until the test ends it. "burn" only uses CPU time.
+func runHostile(_ context.Context, o order, in *bufio.Scanner) error {
 	var over atomic.Bool
 	h := &hostile{order: o, random: rand.New(rand.NewPCG(o.Seed, 5)), over: &over, reasons: make(map[string]int)}
 	fmt.Println("up")
@@ -86,9 +86,9 @@ func (h *hostile) cut(p *raw) error {
 // numbers matches the parts in which reasons differ.
 var numbers = regexp.MustCompile(`[0-9]\S*`)
 
-// scribble makes valid requests and overwrites them with arbitrary bytes until lnetd closes the
+// writeGarbage makes valid requests and overwrites them with arbitrary bytes until lnetd closes the
 // connection.
-func (h *hostile) scribble() error {
+func (h *hostile) writeGarbage() error {
 	p, err := rawJoin(h.order.Socket, "scribbler")
 	if err != nil {
 		return err
@@ -343,8 +343,8 @@ func (h *hostile) calls() error {
 	return nil
 }
 
-// silence holds many idle connections for a while.
-func (h *hostile) silence() error {
+// holdIdleConnections holds many idle connections for a while.
+func (h *hostile) holdIdleConnections() error {
 	var all []*raw
 	for range 500 {
 		p, err := rawDial(h.order.Socket)

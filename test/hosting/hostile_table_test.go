@@ -27,8 +27,8 @@ type table struct {
 	end    *shm.Client // a correct client of the ring
 }
 
-// sit connects and starts a TM. The caller closes the table.
-func (h *hostile) sit(program string, size int) (t *table, err error) {
+// connectAndStart connects and starts a TM. The caller closes the table.
+func (h *hostile) connectAndStart(program string, size int) (t *table, err error) {
 	p, err := rawJoin(h.order.Socket, program)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (t *table) submit(all ...shm.Submission) error {
 
 // overcommit submits more than its credits, and never reads a completion.
 func (h *hostile) overcommit() error {
-	t, err := h.sit("overcommitted", 4096)
+	t, err := h.connectAndStart("overcommitted", 4096)
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (h *hostile) bulk() error {
 	return h.move("bulk", func(*table, *rand.Rand) { time.Sleep(time.Millisecond) })
 }
 
-// punch frees pages of memory while they are being sent and filled as bulk.
-func (h *hostile) punch() error {
+// punchHoles frees pages of memory while they are being sent and filled as bulk.
+func (h *hostile) punchHoles() error {
 	return h.move("punched", func(t *table, r *rand.Rand) {
 		const pages = 2 << 20 / 4096
 		_ = unix.Fallocate(t.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(r.IntN(pages))*4096, 64<<10)
@@ -111,7 +111,7 @@ func (h *hostile) punch() error {
 // move transfers bulk and calls meanwhile repeatedly. It also tries to truncate the memory.
 func (h *hostile) move(program string, meanwhile func(t *table, r *rand.Rand)) error {
 	const size = 1 << 20
-	t, err := h.sit(program, 2*size)
+	t, err := h.connectAndStart(program, 2*size)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestHostile(t *testing.T) {
 	d := launch(t, settings{host: 1, requests: 10_000})
 	echo := enter(t, order{Role: "echo", Socket: d.socket, At: d.nid + ":12345:34:1"})
 	ping := enter(t, order{Role: "ping", Socket: d.socket, At: d.nid + ":12345:34:2", To: d.nid + ":12345:34:1"})
-	x := &harm{t: t, d: d, ping: ping, each: each}
+	x := &hostileTest{t: t, d: d, ping: ping, each: each}
 	before := d.figures()
 	x.measure("nobody else")
 	for _, kind := range slices.Sorted(maps.Keys(hostileKinds)) {
@@ -44,7 +44,7 @@ func TestHostile(t *testing.T) {
 		t.Logf("%s: %.2f times what a round trip takes beside two who burn%s", kind, median/burnt, verdict)
 	}
 	within(t, patience, "who did harm is gone", func() bool { return len(d.pids()) == 2 })
-	d.holds(before)
+	d.wantUnchanged(before)
 	var e echoReport
 	echo.askInto("report", "report", &e)
 	if e.Troubles > 0 {
@@ -52,11 +52,11 @@ func TestHostile(t *testing.T) {
 	}
 	ping.leave()
 	echo.leave()
-	d.sound()
+	d.wantHealthy()
 }
 
-// harm is the state of TestHostile.
-type harm struct {
+// hostileTest is the state of TestHostile.
+type hostileTest struct {
 	t    *testing.T
 	d    *daemon
 	ping *guest
@@ -65,7 +65,7 @@ type harm struct {
 
 // measure lets the ping run for a while, at least until one answer, and returns the median round
 // trip in µs.
-func (x *harm) measure(beside string) float64 {
+func (x *hostileTest) measure(beside string) float64 {
 	x.t.Helper()
 	var p pingReport
 	x.ping.askInto("report", "report", &p)
@@ -81,7 +81,7 @@ func (x *harm) measure(beside string) float64 {
 }
 
 // beside measures beside n hostile clients of a kind.
-func (x *harm) beside(kind string, n int) float64 {
+func (x *hostileTest) beside(kind string, n int) float64 {
 	x.t.Helper()
 	var all []*guest
 	for i := range n {

@@ -43,13 +43,13 @@ var roles = map[string]func(ctx context.Context, o order, in *bufio.Scanner) err
 	"worker":  beWorker,
 	"server":  beServer,
 	"victim":  beVictim,
-	"hostile": beHostile,
-	"waiter":  beWaiter,
-	"greedy":  beGreedy,
-	"glutton": beGlutton,
+	"hostile": runHostile,
+	"waiter":  awaitRestart,
+	"greedy":  exhaustQuota,
+	"glutton": queueWithoutReading,
 	"forker":  beForker,
-	"chatter": beChatter,
-	"crowd":   beCrowd,
+	"chatter": exchangeMessages,
+	"crowd":   holdIdleDomains,
 }
 
 func TestMain(m *testing.M) {

@@ -34,11 +34,11 @@ func TestReconfigure(t *testing.T) {
 	x.run(changes - changes/5)
 	x.become(world{}, "apply")
 	x.traffic.judge(t)
-	x.near.holds(before.near)
-	x.far.holds(before.far)
+	x.near.wantUnchanged(before.near)
+	x.far.wantUnchanged(before.far)
 	t.Logf("%d changes: %v", changes, x.done)
-	x.near.sound()
-	x.far.sound()
+	x.near.wantHealthy()
+	x.far.wantHealthy()
 }
 
 // world is what a campaign has configured in addition to the NI that stays. Its zero value means no

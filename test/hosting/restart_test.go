@@ -24,9 +24,9 @@ type ending struct {
 	Next                                    string
 }
 
-// beWaiter has a TM with a buffer that waits for a message. When lnetd ends, it reports what it has
+// awaitRestart has a TM with a buffer that waits for a message. When lnetd ends, it reports what it has
 // learned. The command "again" makes it open another domain.
-func beWaiter(ctx context.Context, o order, in *bufio.Scanner) error {
+func awaitRestart(ctx context.Context, o order, in *bufio.Scanner) error {
 	core := remote.New(remote.Config{Path: o.Socket, Program: o.Role})
 	for life := 1; ; life++ {
 		d, err := transport.NewDomain(ctx, core)
@@ -136,7 +136,7 @@ func TestRestart(t *testing.T) {
 		g.leave()
 	}
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
-	d.sound()
+	d.wantHealthy()
 }
 
 func incarnation(t *testing.T, d *daemon) uint64 {

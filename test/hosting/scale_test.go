@@ -29,9 +29,9 @@ type chatter struct {
 	over           atomic.Bool
 }
 
-// beChatter is a chatter that begins on "go". It answers requests with the number of messages
+// exchangeMessages is a chatter that begins on "go". It answers requests with the number of messages
 // received since the last request.
-func beChatter(ctx context.Context, o order, in *bufio.Scanner) error {
+func exchangeMessages(ctx context.Context, o order, in *bufio.Scanner) error {
 	d, err := transport.NewDomain(ctx, remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: 64}))
 	if err != nil {
 		return err
@@ -193,11 +193,11 @@ func TestManyActive(t *testing.T) {
 		g.leave()
 	}
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
-	d.sound()
+	d.wantHealthy()
 }
 
-// beCrowd has o.ID idle domains, each with a TM and a buffer on it.
-func beCrowd(ctx context.Context, o order, in *bufio.Scanner) error {
+// holdIdleDomains has o.ID idle domains, each with a TM and a buffer on it.
+func holdIdleDomains(ctx context.Context, o order, in *bufio.Scanner) error {
 	core := remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: 64})
 	for range o.ID {
 		d, err := transport.NewDomain(ctx, core)
@@ -251,5 +251,5 @@ func TestManyIdle(t *testing.T) {
 	if now := d.figures(); now.memfds > before.memfds || now.memfdMaps > before.memfdMaps || now.fds > before.fds+8 || now.goroutines > before.goroutines+4 {
 		t.Errorf("before %v, after %v", before, now)
 	}
-	d.sound()
+	d.wantHealthy()
 }

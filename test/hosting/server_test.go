@@ -145,7 +145,7 @@ func (s *server) message(e *transport.BufferEvent) {
 		s.trouble("receive", e.Err)
 		return
 	}
-	var p parcel
+	var p announcement
 	if err := p.get(e.Bytes()); err != nil {
 		s.trouble("message", err)
 	} else {
@@ -161,7 +161,7 @@ func (s *server) message(e *transport.BufferEvent) {
 }
 
 // note records a message.
-func (s *server) note(p *parcel) {
+func (s *server) note(p *announcement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report.Messages++
@@ -177,7 +177,7 @@ func (s *server) note(p *parcel) {
 }
 
 // fetch starts to fetch the bulk that a message announces.
-func (s *server) fetch(e *transport.BufferEvent, p *parcel) {
+func (s *server) fetch(e *transport.BufferEvent, p *announcement) {
 	s.mu.Lock()
 	var b *transport.Buffer
 	if n := len(s.loads); n > 0 {
@@ -200,7 +200,7 @@ func (s *server) fetch(e *transport.BufferEvent, p *parcel) {
 }
 
 func (s *server) fetched(e *transport.BufferEvent) {
-	p := e.Buffer.Data.(parcel)
+	p := e.Buffer.Data.(announcement)
 	good := e.Err == nil && e.Length == bulkSize && p.filled(e.Bytes())
 	s.mu.Lock()
 	switch {
@@ -234,7 +234,7 @@ func (s *server) unexpected(what string, err error) {
 }
 
 // receipt answers a message.
-func (s *server) receipt(e *transport.BufferEvent, p parcel) {
+func (s *server) receipt(e *transport.BufferEvent, p announcement) {
 	s.mu.Lock()
 	var b *transport.Buffer
 	if n := len(s.notes); n > 0 {

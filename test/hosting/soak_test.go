@@ -214,8 +214,8 @@ func (s *soak) judge(before pairOfFigures, length time.Duration) {
 	if report.Twice > 0 || report.Spoilt > 0 || report.Troubles > 0 || lost > 0 || sent == 0 || report.Bulk == 0 {
 		t.Errorf("lost %d, twice %d, spoilt %d, troubles %d, last %q", lost, report.Twice, report.Spoilt, report.Troubles, report.Last)
 	}
-	s.near.sound()
-	s.far.sound()
+	s.near.wantHealthy()
+	s.far.wantHealthy()
 	s.flat(before)
 }
 

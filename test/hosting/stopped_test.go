@@ -68,12 +68,12 @@ func TestStopped(t *testing.T) {
 	for _, g := range []*guest{ping, stopped, echo, idleEcho} {
 		g.leave()
 	}
-	d.sound()
+	d.wantHealthy()
 }
 
-// beGreedy takes as much of each kind of resource as possible, prints the error that ends this, and
+// exhaustQuota takes as much of each kind of resource as possible, prints the error that ends this, and
 // keeps the resources. After it frees some it can get them again.
-func beGreedy(ctx context.Context, o order, in *bufio.Scanner) error {
+func exhaustQuota(ctx context.Context, o order, in *bufio.Scanner) error {
 	d, err := transport.NewDomain(ctx, remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: 16}))
 	if err != nil {
 		return err
@@ -117,14 +117,14 @@ func beGreedy(ctx context.Context, o order, in *bufio.Scanner) error {
 	}
 	say("greedy", refusals)
 	fmt.Println("up")
-	_, err = io.Copy(io.Discard, neverEnds{in})
+	_, err = io.Copy(io.Discard, endlessReader{in})
 	return err
 }
 
-// neverEnds reads all lines of the input.
-type neverEnds struct{ in *bufio.Scanner }
+// endlessReader reads all lines of the input.
+type endlessReader struct{ in *bufio.Scanner }
 
-func (n neverEnds) Read([]byte) (int, error) {
+func (n endlessReader) Read([]byte) (int, error) {
 	if n.in.Scan() {
 		return 0, nil
 	}
@@ -159,18 +159,18 @@ func TestQuotas(t *testing.T) {
 		t.Error(err)
 	}
 	within(t, patience, "it is gone", func() bool { return d.pids()[g.pid()] == 0 })
-	d.holds(before)
+	d.wantUnchanged(before)
 	ping.askInto("report", "report", &p)
 	if p.Lost > 0 || p.Troubles > 0 {
 		t.Errorf("others: %v", &p)
 	}
 	ping.leave()
 	echo.leave()
-	d.sound()
+	d.wantHealthy()
 }
 
-// beGlutton queues a buffer for as many messages as possible, and never reads a completion.
-func beGlutton(_ context.Context, o order, in *bufio.Scanner) error {
+// queueWithoutReading queues a buffer for as many messages as possible, and never reads a completion.
+func queueWithoutReading(_ context.Context, o order, in *bufio.Scanner) error {
 	p, err := rawJoin(o.Socket, o.Role)
 	if err != nil {
 		return err
@@ -237,6 +237,6 @@ func TestNobodyConsumes(t *testing.T) {
 	sender.leave()
 	g.leave()
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
-	d.holds(before)
-	d.sound()
+	d.wantUnchanged(before)
+	d.wantHealthy()
 }

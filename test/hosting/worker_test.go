@@ -26,21 +26,21 @@ const (
 	loads = window + 2
 )
 
-// parcel is a message of a worker: life u64, number u64, length of a descriptor u64, and the
+// announcement is a message of a worker: life u64, number u64, length of a descriptor u64, and the
 // descriptor.
-type parcel struct {
+type announcement struct {
 	life, number uint64
 	descriptor   transport.Descriptor
 }
 
-func (p *parcel) put(b []byte) int {
+func (p *announcement) put(b []byte) int {
 	binary.LittleEndian.PutUint64(b, p.life)
 	binary.LittleEndian.PutUint64(b[8:], p.number)
 	binary.LittleEndian.PutUint64(b[16:], uint64(len(p.descriptor)))
 	return 24 + copy(b[24:], p.descriptor)
 }
 
-func (p *parcel) get(b []byte) error {
+func (p *announcement) get(b []byte) error {
 	if len(b) < 24 || uint64(len(b)-24) != binary.LittleEndian.Uint64(b[16:]) {
 		return fmt.Errorf("a message of %d bytes is no parcel", len(b))
 	}
@@ -50,13 +50,13 @@ func (p *parcel) get(b []byte) error {
 }
 
 // fill writes the expected content of bulk. filled checks it.
-func (p *parcel) fill(b []byte) {
+func (p *announcement) fill(b []byte) {
 	for at := 0; at+8 <= len(b); at += 8 {
 		binary.LittleEndian.PutUint64(b[at:], p.life*1e9+p.number*uint64(len(b))+uint64(at))
 	}
 }
 
-func (p *parcel) filled(b []byte) bool {
+func (p *announcement) filled(b []byte) bool {
 	for at := 0; at+8 <= len(b); at += 8 {
 		if binary.LittleEndian.Uint64(b[at:]) != p.life*1e9+p.number*uint64(len(b))+uint64(at) {
 			return false
@@ -221,7 +221,7 @@ func (w *worker) receipt(e *transport.BufferEvent) {
 		}
 		return
 	}
-	var p parcel
+	var p announcement
 	if err := p.get(e.Bytes()); err != nil {
 		w.fail(err)
 	} else if p.life == w.life {
@@ -328,7 +328,7 @@ func (w *worker) take(number uint64) *load {
 }
 
 func (w *worker) send(l *load, number uint64) error {
-	p := parcel{life: w.life, number: number}
+	p := announcement{life: w.life, number: number}
 	l.number, l.begun = number, shared.Now()
 	w.mu.Lock()
 	l.under = 1

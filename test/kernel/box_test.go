@@ -7,20 +7,20 @@ import (
 	"testing"
 )
 
-// box is a virtual machine with a kernel node or lnetd.
-type box struct {
+// virtualMachine is a virtual machine with a kernel node or lnetd.
+type virtualMachine struct {
 	member
 	name string
 }
 
-func (l *lab) box(kind string, networks []int) box {
-	b := box{member: l.member(networks)}
+func (l *lab) virtualMachine(kind string, networks []int) virtualMachine {
+	b := virtualMachine{member: l.member(networks)}
 	b.name = fmt.Sprintf("%s%d", kind, b.number)
 	return b
 }
 
 // boot boots the machine. On networks with a net over RDMA it has an RDMA device.
-func (b *box) boot(t *testing.T) {
+func (b *virtualMachine) boot(t *testing.T) {
 	t.Helper()
 	args := []string{"start", b.name, address(0, b.number), address(1, b.number), "--image", b.lab.image, "--opt", options}
 	for _, network := range b.networks {
@@ -39,13 +39,13 @@ func (b *box) boot(t *testing.T) {
 }
 
 // crash ends the machine like a power failure. It may be booted again.
-func (b *box) crash(t *testing.T) {
+func (b *virtualMachine) crash(t *testing.T) {
 	t.Helper()
 	b.lab.must(t, "stop", b.name)
 }
 
 // must runs a shell command in the machine, which must succeed.
-func (b *box) must(t *testing.T, command string) string {
+func (b *virtualMachine) must(t *testing.T, command string) string {
 	t.Helper()
 	out, status := b.try(t, command)
 	if status != 0 {
@@ -54,7 +54,7 @@ func (b *box) must(t *testing.T, command string) string {
 	return out
 }
 
-func (b *box) try(t *testing.T, command string) (string, int) {
+func (b *virtualMachine) try(t *testing.T, command string) (string, int) {
 	t.Helper()
 	return b.lab.try(t, "run", b.name, command, "-t", fmt.Sprint(int(patience.Seconds())))
 }

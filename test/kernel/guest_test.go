@@ -10,7 +10,7 @@ import (
 )
 
 // guest is a kernel node.
-type guest struct{ box }
+type guest struct{ virtualMachine }
 
 // options makes a router's buffers fit into a guest's memory, and makes guests check routers every
 // few seconds. A router announces at most that fast that it has started to forward.
@@ -25,7 +25,7 @@ const transactionTimeout = 30
 // enables LNet selftest on it.
 func (l *lab) guest(t *testing.T, networks ...int) *guest {
 	t.Helper()
-	g := &guest{l.box("k", networks)}
+	g := &guest{l.virtualMachine("k", networks)}
 	g.boot(t)
 	return g
 }
@@ -33,7 +33,7 @@ func (l *lab) guest(t *testing.T, networks ...int) *guest {
 // boot boots the guest and starts LNet.
 func (g *guest) boot(t *testing.T) {
 	t.Helper()
-	g.box.boot(t)
+	g.virtualMachine.boot(t)
 	g.must(t, "modprobe lnet && lnetctl lnet configure && modprobe lnet_selftest")
 	g.must(t, fmt.Sprintf("lnetctl set transaction_timeout %d", transactionTimeout))
 	for _, network := range g.networks {

@@ -30,7 +30,7 @@ func TestMatrix(t *testing.T) {
 		k := l.guest(t, 0)
 		k.must(t, "lnetctl set discovery 0") // a scripted peer has no NIDs to discover
 		k.must(t, "cd /sys/module/ko2iblnd/parameters && echo 3 > keepalive && echo 10 > timeout")
-		b := l.box("p", []int{0})
+		b := l.virtualMachine("p", []int{0})
 		b.boot(t)
 		program, err := scripted()
 		if err != nil {
@@ -53,7 +53,7 @@ func TestMatrix(t *testing.T) {
 const manyConnections = "TestConnectionsPerPeer"
 
 // matrix makes the scripted peer run some of its rows, each of which has an address.
-func (g *guest) matrix(t *testing.T, by *box, which string, rows []string) {
+func (g *guest) matrix(t *testing.T, by *virtualMachine, which string, rows []string) {
 	t.Helper()
 	var called sync.WaitGroup
 	called.Go(func() { g.callsAll(t, by) })
@@ -79,7 +79,7 @@ func (g *guest) matrix(t *testing.T, by *box, which string, rows []string) {
 const calls = "/run/calls"
 
 // callsAll makes the kernel connect to the NIDs that the scripted peer names, while the peer runs.
-func (g *guest) callsAll(t *testing.T, by *box) {
+func (g *guest) callsAll(t *testing.T, by *virtualMachine) {
 	for {
 		text, status := by.try(t, fmt.Sprintf("until [ -e %[1]s ] || [ -e %[1]s.over ]; do sleep 0.1; done; cat %[1]s", calls))
 		if status != 0 {

@@ -15,7 +15,7 @@ import (
 // loaded there.
 type station struct {
 	daemon
-	box box
+	box virtualMachine
 }
 
 // Paths in a station.
@@ -28,7 +28,7 @@ const (
 // machine is on both networks.
 func (l *lab) station(t *testing.T, networks []int, forwards bool, routes ...route) *station {
 	t.Helper()
-	s := &station{box: l.box("l", networks)}
+	s := &station{box: l.virtualMachine("l", networks)}
 	s.daemon = daemon{s.box.member, s.remote}
 	s.box.boot(t)
 	dir, err := programs()

@@ -16,7 +16,7 @@ type wire struct {
 }
 
 // middle cuts the machine's wire in the middle: neither end loses its carrier.
-func (b *box) middle(t *testing.T, network int) wire {
+func (b *virtualMachine) middle(t *testing.T, network int) wire {
 	t.Helper()
 	port := b.port(t, network)
 	return wire{
@@ -29,7 +29,7 @@ func (b *box) middle(t *testing.T, network int) wire {
 }
 
 // end cuts the wire at the machine, which loses its carrier.
-func (b *box) end(network int) wire {
+func (b *virtualMachine) end(network int) wire {
 	link := func(state string) func(*testing.T) {
 		return func(t *testing.T) { b.must(t, fmt.Sprintf("ip link set eth%d %s", network, state)) }
 	}
@@ -45,7 +45,7 @@ func (h *host) end(network int) wire {
 }
 
 // port returns the bridge port at which the machine was last seen.
-func (b *box) port(t *testing.T, network int) string {
+func (b *virtualMachine) port(t *testing.T, network int) string {
 	t.Helper()
 	address := strings.TrimSpace(b.must(t, fmt.Sprintf("ping -c 1 -W 5 %s >/dev/null; cat /sys/class/net/eth%d/address", address(network, bridge), network)))
 	out, err := exec.Command("bridge", "-n", b.lab.name, "fdb", "show", "br", fmt.Sprintf("br%d", network)).Output()

@@ -28,9 +28,9 @@ func TestPolicy(t *testing.T) {
 	wantLines(t, a.Must(t, "udsp", "show"), "idx: 0", "src: tcp1", "priority: 0")
 	why := a.Must(t, "explain", b.host.nid())
 	wantLines(t, why, fmt.Sprintf("path  %s -> %s", a.host.nidOn(1), b.host.nidOn(1)), "> tcp1  net priority 0, the next has none", "tcp   net priority none, the one above has 0")
-	l.goesOn(t, 50, noticePatience) // messages with an older choice of path have left
+	l.awaitProgress(t, 50, noticePatience) // messages with an older choice of path have left
 	tcp, tcp1 := a.traffic(t, 0), a.traffic(t, 1)
-	l.goesOn(t, 200, noticePatience)
+	l.awaitProgress(t, 200, noticePatience)
 	// A ping of discovery or of recovery may use tcp.
 	if n := a.traffic(t, 0).since(tcp).sent; n > 2 {
 		t.Errorf("with the policy %d messages were sent on tcp", n)

@@ -4,5 +4,5 @@
 //
 // Routers are cmd/lnetd. Hosts that send are a second process of this test binary. It is also lnetd, with
 // the same configuration file and control socket, and in addition generates load in its own process
-// (party).
+// (loadedDaemon).
 package netns

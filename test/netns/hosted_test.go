@@ -30,9 +30,9 @@ func TestHostedPrograms(t *testing.T) {
 	config.Clients, config.Loops, config.BulkSize = 4, 10, 1<<20
 	config.MessageTime, config.BulkTime = time.Minute, time.Minute
 	s := tmping.Session{
-		Config:   config,
-		Client:   tmping.Side{NID: a.nid(), Portal: tmping.Portal, ID: "*"},
-		Server:   tmping.Side{NID: b.nid(), Portal: tmping.Portal, ID: "12"},
+		Config:  config,
+		Client:  tmping.Side{NID: a.nid(), Portal: tmping.Portal, ID: "*"},
+		Server:  tmping.Side{NID: b.nid(), Portal: tmping.Portal, ID: "12"},
 		OnError: func(err error) { t.Error(err) },
 	}
 	reports, err := s.Both(t.Context(), b.programs(t), a.programs(t))

@@ -21,7 +21,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// partyEnv is an environment variable that makes the test binary a party. Its value is the path of the
+// partyEnv is an environment variable that makes the test binary run as a loadedDaemon. Its value is the path of the
 // configuration file.
 const partyEnv = "LNETD_NETNS_PARTY"
 
@@ -90,14 +90,14 @@ func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
 func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
 
-// party is a running lnetd with a load.
-type party struct {
+// loadedDaemon is a running lnetd with a load.
+type loadedDaemon struct {
 	*daemon
 	client *rpc.Client
 }
 
-// startParty runs a party on the host and waits until it is ready.
-func (h *host) startParty(t *testing.T, c *configuration) *party {
+// startLoaded starts a loadedDaemon on the host and waits until it is ready.
+func (h *host) startLoaded(t *testing.T, c *configuration) *loadedDaemon {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -105,7 +105,7 @@ func (h *host) startParty(t *testing.T, c *configuration) *party {
 	}
 	in, toParty := pipe(t)
 	fromParty, out := pipe(t)
-	p := &party{client: rpc.NewClient(duplex{fromParty, toParty})}
+	p := &loadedDaemon{client: rpc.NewClient(duplex{fromParty, toParty})}
 	t.Cleanup(func() { _ = p.client.Close() })
 	p.daemon = h.run(t, []string{partyEnv + "=" + h.write(t, c)}, in, out, self)
 	if err := errors.Join(in.Close(), out.Close()); err != nil {
@@ -132,7 +132,7 @@ func (d duplex) Read(p []byte) (int, error)  { return d.from.Read(p) }
 func (d duplex) Write(p []byte) (int, error) { return d.to.Write(p) }
 func (d duplex) Close() error                { return errors.Join(d.to.Close(), d.from.Close()) }
 
-func (p *party) call(t *testing.T, method string, args, reply any) {
+func (p *loadedDaemon) call(t *testing.T, method string, args, reply any) {
 	t.Helper()
 	call := p.client.Go("Load."+method, args, reply, make(chan *rpc.Call, 1))
 	select {
@@ -150,16 +150,16 @@ const callPatience = answersDown + 2*lateness
 
 // load is a running load.
 type load struct {
-	from, to *party
+	from, to *loadedDaemon
 	number   int // in the match bits
-	id       int // at its party
+	id       int // ID of the load on its daemon
 }
 
 // numbers gives each load a different number.
 var numbers atomic.Int32
 
-// begin starts to send from p to another party.
-func (p *party) begin(t *testing.T, to *party, kind Plan) *load {
+// begin starts to send from p to another loadedDaemon.
+func (p *loadedDaemon) begin(t *testing.T, to *loadedDaemon, kind Plan) *load {
 	t.Helper()
 	l := &load{from: p, to: to, number: int(numbers.Add(1))}
 	kind.To, kind.Number = to.host.nid(), l.number
@@ -194,8 +194,8 @@ func (l *load) end(t *testing.T) *Report {
 	return &r
 }
 
-// goesOn waits until n more operations have succeeded.
-func (l *load) goesOn(t *testing.T, n uint64, patience time.Duration) {
+// awaitProgress waits until n more operations have succeeded.
+func (l *load) awaitProgress(t *testing.T, n uint64, patience time.Duration) {
 	t.Helper()
 	before := l.look(t).done()
 	daemontest.Within(t, patience, "the load goes on", func() error {

@@ -13,11 +13,11 @@ import (
 )
 
 // rails starts two parties on networks 0 and 1, tcp and tcp1.
-func rails(t *testing.T, c *configuration) (w *world, a, b *party) {
+func rails(t *testing.T, c *configuration) (w *world, a, b *loadedDaemon) {
 	t.Helper()
 	w = newWorld(t, 2)
 	x, y := w.host(t, 0, 1), w.host(t, 0, 1)
-	return w, x.startParty(t, c), y.startParty(t, c)
+	return w, x.startLoaded(t, c), y.startLoaded(t, c)
 }
 
 // mixed is the load for rails and routers. It has messages of all sizes that drivers treat differently,
@@ -35,14 +35,14 @@ func TestTwoRails(t *testing.T) {
 	plan := mixed
 	plan.Rate = 400
 	ab, ba := a.begin(t, b, plan), b.begin(t, a, plan)
-	ab.goesOn(t, 100, noticePatience)
-	ba.goesOn(t, 100, noticePatience)
+	ab.awaitProgress(t, 100, noticePatience)
+	ba.awaitProgress(t, 100, noticePatience)
 	before := [2][2]traffic{{a.traffic(t, 0), a.traffic(t, 1)}, {b.traffic(t, 0), b.traffic(t, 1)}}
-	ab.goesOn(t, 1000, noticePatience)
-	ba.goesOn(t, 1000, noticePatience)
+	ab.awaitProgress(t, 1000, noticePatience)
+	ba.awaitProgress(t, 1000, noticePatience)
 	ab.end(t).wantNoFailure(t)
 	ba.end(t).wantNoFailure(t)
-	for k, p := range []*party{a, b} {
+	for k, p := range []*loadedDaemon{a, b} {
 		tcp, tcp1 := p.traffic(t, 0).since(before[k][0]), p.traffic(t, 1).since(before[k][1])
 		t.Logf("%s: sent %d and %d, received %d and %d", p.host.nid(), tcp.sent, tcp1.sent, tcp.received, tcp1.received)
 		wantEven(t, "sent", tcp.sent, tcp1.sent)
@@ -100,7 +100,7 @@ func TestShortCut(t *testing.T) {
 	for _, cut := range [][]*host{{a.host, b.host}, {a.host}} {
 		before := ab.look(t).done()
 		pull(t, 1, cut...)
-		pass(t, shortCut)
+		pass(t, cutDuration)
 		plug(t, 1, cut...)
 		if n := ab.look(t).done() - before; n < 20 {
 			t.Errorf("%d operations ended well while the link was cut, want more", n)
@@ -119,9 +119,9 @@ func TestShortCut(t *testing.T) {
 	b.Stop(t)
 }
 
-// shortCut is much shorter than T, which is (60-1)/2 s there. TCP retransmits within the same time after
+// cutDuration is much shorter than T, which is (60-1)/2 s there. TCP retransmits within the same time after
 // the repair.
-const shortCut = 2 * time.Second
+const cutDuration = 2 * time.Second
 
 // Given load over two rails, when one of them is cut for longer than T, then operations in progress on it
 // fail with the right error, and traffic moves to the other rail within the time limit of each end. After
@@ -158,7 +158,7 @@ func TestLongCut(t *testing.T) {
 			pass(t, max(c.noticedA, c.noticedB)+time.Second)
 			idle := [2]traffic{a.traffic(t, 1), b.traffic(t, 1)}
 			pass(t, tt)
-			for k, p := range []*party{a, b} {
+			for k, p := range []*loadedDaemon{a, b} {
 				// Recovery pings still use the rail.
 				if n := p.traffic(t, 1).since(idle[k]).sent; n > 10 {
 					t.Errorf("%s sent %d messages by the rail that is cut, in %v", p.host.nid(), n, tt)
@@ -176,7 +176,7 @@ func TestLongCut(t *testing.T) {
 			both := time.Now()
 			t.Logf("health is back %v after the repair", both.Sub(repaired).Round(time.Millisecond))
 			for l := range loads {
-				l.goesOn(t, 200, noticePatience)
+				l.awaitProgress(t, 200, noticePatience)
 			}
 			for l, noticed := range loads {
 				r := l.end(t)
@@ -188,7 +188,7 @@ func TestLongCut(t *testing.T) {
 				r.wantNoneFailed(t, "once the cut must have been noticed", begin.Add(noticed), repaired)
 				r.wantNoneFailed(t, "once both rails are well again", both, time.Now())
 			}
-			for _, p := range []*party{a, b} {
+			for _, p := range []*loadedDaemon{a, b} {
 				p.wantRest(t)
 				c := p.counters(t)
 				t.Logf("%s: %d resent, %d with success; local errors %d, remote errors %d, network timeouts %d, no answer in time %d",
@@ -234,7 +234,7 @@ func TestDeadRail(t *testing.T) {
 			ab, ba := a.begin(t, b, mixed), b.begin(t, a, mixed)
 			ab.wantCarrying(t, noticePatience)
 			ba.wantCarrying(t, noticePatience)
-			closed := [2]uint64{a.closes(t, 1), b.closes(t, 1)}
+			closed := [2]uint64{a.closedConnections(t, 1), b.closedConnections(t, 1)}
 			mend := c.cut(t, w, a.host, b.host)
 			begun := time.Now()
 			a.wantTrouble(t, b.host.nidOn(1), c.troubleA)
@@ -242,9 +242,9 @@ func TestDeadRail(t *testing.T) {
 			known := time.Now()
 			t.Logf("both ends know %v after the cut", known.Sub(begun).Round(time.Millisecond))
 			idle := [2]traffic{a.traffic(t, 1), b.traffic(t, 1)}
-			ab.goesOn(t, 200, noticePatience)
-			ba.goesOn(t, 200, noticePatience)
-			for k, p := range []*party{a, b} {
+			ab.awaitProgress(t, 200, noticePatience)
+			ba.awaitProgress(t, 200, noticePatience)
+			for k, p := range []*loadedDaemon{a, b} {
 				// Recovery pings still use the rail.
 				if n := p.traffic(t, 1).since(idle[k]).sent; n > 20 {
 					t.Errorf("%s sent %d messages by the rail that is cut", p.host.nid(), n)
@@ -255,8 +255,8 @@ func TestDeadRail(t *testing.T) {
 			b.wantTrouble(t, a.host.nidOn(1), "none")
 			ab.wantCarrying(t, recoveryPatience)
 			ba.wantCarrying(t, recoveryPatience)
-			for k, p := range []*party{a, b} {
-				if now := p.closes(t, 1); now != closed[k] {
+			for k, p := range []*loadedDaemon{a, b} {
+				if now := p.closedConnections(t, 1); now != closed[k] {
 					t.Errorf("%s closed %d connections", p.host.nid(), now-closed[k])
 				}
 			}
@@ -266,7 +266,7 @@ func TestDeadRail(t *testing.T) {
 					t.Errorf("%d operations failed; one is %s", len(r.Failures), &r.Failures[0])
 				}
 			}
-			for _, p := range []*party{a, b} {
+			for _, p := range []*loadedDaemon{a, b} {
 				p.wantRest(t)
 				p.Stop(t)
 			}
@@ -283,8 +283,8 @@ func TestClosedLoopOverADeadRail(t *testing.T) {
 	for _, c := range deadRails {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w, a, b := rails(t, &configuration{patient: true, selftest: roomy})
-			clients, servers := []*party{a}, []*party{b}
+			w, a, b := rails(t, &configuration{patient: true, selftest: longTimeouts})
+			clients, servers := []*loadedDaemon{a}, []*loadedDaemon{b}
 			u := a.user()
 			u.begin(t, clients, servers)
 			u.addTests(t, "b", "--concurrency 8 --from c --to s ping", "--concurrency 8 --from c --to s brw write check=full size=4K")
@@ -318,8 +318,8 @@ func TestClosedLoopOverADeadRail(t *testing.T) {
 			u.wantStop(t, "b")
 			u.wantStopped(t, recoveryPatience, "b")
 			u.wantNoErrors(t)
-			u.endSession(t, []*party{a, b})
-			for _, p := range []*party{a, b} {
+			u.endSession(t, []*loadedDaemon{a, b})
+			for _, p := range []*loadedDaemon{a, b} {
 				if n := p.selftest(t).Counters; n.Errors+n.Expired > 0 {
 					t.Errorf("%s counts %+v", p.host.nid(), n)
 				}
@@ -332,7 +332,7 @@ func TestClosedLoopOverADeadRail(t *testing.T) {
 
 // wantTrouble waits until the reported trouble of a peer's NID begins with the text or, for "none", until
 // none is reported.
-func (p *party) wantTrouble(t *testing.T, nid, begins string) {
+func (p *loadedDaemon) wantTrouble(t *testing.T, nid, begins string) {
 	t.Helper()
 	daemontest.Within(t, noticePatience, "trouble of "+nid, func() error {
 		got := p.trouble(t, nid)
@@ -343,8 +343,8 @@ func (p *party) wantTrouble(t *testing.T, nid, begins string) {
 	})
 }
 
-// wantHealthy waits until recovery pings have restored the health of the party's NIs and those of a peer.
-func (p *party) wantHealthy(t *testing.T, patience time.Duration, peer *host) {
+// wantHealthy waits until recovery pings have restored the health of the daemon's NIs and those of a peer.
+func (p *loadedDaemon) wantHealthy(t *testing.T, patience time.Duration, peer *host) {
 	t.Helper()
 	daemontest.Within(t, patience, "health of "+peer.nid(), func() error {
 		for _, network := range peer.networks {

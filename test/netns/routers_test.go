@@ -20,7 +20,7 @@ func TestRouter(t *testing.T) {
 	w := newWorld(t, 3)
 	gateway := w.host(t, 0, 1, 2)
 	router := gateway.startWith(t, &configuration{router: true})
-	var hosts []*party
+	var hosts []*loadedDaemon
 	for network := range 3 {
 		c := &configuration{}
 		for to := range 3 {
@@ -28,7 +28,7 @@ func TestRouter(t *testing.T) {
 				c.routes = append(c.routes, route{to: to, on: network, gateway: gateway, hops: 1})
 			}
 		}
-		hosts = append(hosts, w.host(t, network).startParty(t, c))
+		hosts = append(hosts, w.host(t, network).startLoaded(t, c))
 	}
 	client, other, server := hosts[0], hosts[1], hosts[2]
 	for _, h := range hosts {
@@ -43,7 +43,7 @@ func TestRouter(t *testing.T) {
 	before := router.counters(t)
 	loads := []*load{client.begin(t, server, large), server.begin(t, other, large), other.begin(t, client, mixed)}
 	for _, l := range loads {
-		l.goesOn(t, 30, noticePatience)
+		l.awaitProgress(t, 30, noticePatience)
 	}
 	var bytes uint64
 	for _, l := range loads {
@@ -61,7 +61,7 @@ func TestRouter(t *testing.T) {
 		fmt.Sprintf("path  %s -> %s (gateway) -> %s", client.host.nid(), gateway.nidOn(0), server.host.nid()))
 
 	l := client.begin(t, server, mixed)
-	l.goesOn(t, 100, noticePatience)
+	l.awaitProgress(t, 100, noticePatience)
 	router.Kill(t)
 	killed := time.Now()
 	client.wantRoutes(t, noticePatience, 0)
@@ -73,10 +73,10 @@ func TestRouter(t *testing.T) {
 	for _, h := range hosts {
 		h.wantRoutes(t, announced+noticePatience, 2)
 	}
-	l.goesOn(t, 100, noticePatience)
+	l.awaitProgress(t, 100, noticePatience)
 	t.Logf("messages pass %v after the router is back", time.Since(revived).Round(time.Millisecond))
 	again := time.Now()
-	l.goesOn(t, 200, noticePatience)
+	l.awaitProgress(t, 200, noticePatience)
 	r := l.end(t)
 	r.wantCleanFailures(t, unreachable)
 	r.wantNoneFailed(t, "once messages pass again", again, time.Now())
@@ -136,26 +136,26 @@ func TestTwoRouters(t *testing.T) {
 				routes[0] = append(routes[0], route{to: 1, on: 0, gateway: g, hops: 1})
 				routes[1] = append(routes[1], route{to: 0, on: 1, gateway: g, hops: 1})
 			}
-			client := w.host(t, 0).startParty(t, &configuration{routes: routes[0]})
-			server := w.host(t, 1).startParty(t, &configuration{routes: routes[1]})
-			for _, p := range []*party{client, server} {
+			client := w.host(t, 0).startLoaded(t, &configuration{routes: routes[0]})
+			server := w.host(t, 1).startLoaded(t, &configuration{routes: routes[1]})
+			for _, p := range []*loadedDaemon{client, server} {
 				p.wantRoutes(t, announced+lateness, 2)
 			}
 			loads := []*load{client.begin(t, server, mixed), server.begin(t, client, mixed)}
 			for _, l := range loads {
-				l.goesOn(t, 100, noticePatience)
+				l.awaitProgress(t, 100, noticePatience)
 			}
 			wantRouting(t, noticePatience, routers...)
 
 			c.die(t, gateways[0], routers[0])
 			died := time.Now()
-			for _, p := range []*party{client, server} {
+			for _, p := range []*loadedDaemon{client, server} {
 				p.wantRoutes(t, c.noticed+lateness, 1)
 			}
 			t.Logf("its routes are down %v after the router's death", time.Since(died).Round(time.Millisecond))
 			wantRouting(t, noticePatience, routers[1])
 			for _, l := range loads {
-				l.goesOn(t, 100, noticePatience)
+				l.awaitProgress(t, 100, noticePatience)
 			}
 
 			for _, network := range gateways[0].networks {
@@ -163,7 +163,7 @@ func TestTwoRouters(t *testing.T) {
 			}
 			routers[0] = gateways[0].startWith(t, &configuration{router: true})
 			revived := time.Now()
-			for _, p := range []*party{client, server} {
+			for _, p := range []*loadedDaemon{client, server} {
 				p.wantRoutes(t, announced+noticePatience, 2)
 			}
 			wantRouting(t, noticePatience, routers...)
@@ -177,7 +177,7 @@ func TestTwoRouters(t *testing.T) {
 				}
 				r.wantNoneFailed(t, "once the death must have been noticed", died.Add(c.noticed), time.Now())
 			}
-			for _, p := range []*party{client, server} {
+			for _, p := range []*loadedDaemon{client, server} {
 				p.wantRest(t)
 				p.Stop(t)
 			}
@@ -212,16 +212,16 @@ func testRouterChain(t *testing.T, alone bool) {
 		near.startWith(t, &configuration{patient: true, alone: alone, router: true, routes: []route{{to: 2, on: 1, gateway: far, hops: 1}}}),
 		far.startWith(t, &configuration{patient: true, alone: alone, router: true, routes: []route{{to: 0, on: 1, gateway: near, hops: 1}}}),
 	}
-	client := w.host(t, 0).startParty(t, &configuration{patient: true, alone: alone, routes: []route{{to: 2, on: 0, gateway: near, hops: 2}}})
-	server := w.host(t, 2).startParty(t, &configuration{patient: true, alone: alone, routes: []route{{to: 0, on: 2, gateway: far, hops: 2}}})
-	ends := []*party{client, server}
+	client := w.host(t, 0).startLoaded(t, &configuration{patient: true, alone: alone, routes: []route{{to: 2, on: 0, gateway: near, hops: 2}}})
+	server := w.host(t, 2).startLoaded(t, &configuration{patient: true, alone: alone, routes: []route{{to: 0, on: 2, gateway: far, hops: 2}}})
+	ends := []*loadedDaemon{client, server}
 	for _, d := range append(routers, client.daemon, server.daemon) {
 		d.wantRoutes(t, announced+lateness, 1)
 	}
 	wantLines(t, client.Must(t, "route", "show", "-v"), "hop: 2", "state: up", "type: multi-hop")
 	loads := []*load{client.begin(t, server, large), server.begin(t, client, large), client.begin(t, server, mixed)}
 	for _, l := range loads {
-		l.goesOn(t, 30, noticePatience)
+		l.awaitProgress(t, 30, noticePatience)
 	}
 	var bytes uint64
 	for _, l := range loads {

@@ -52,15 +52,15 @@ func TestSelftest(t *testing.T) {
 	t.Parallel()
 	t.Run("one network", func(t *testing.T) {
 		t.Parallel()
-		testSelftest(t, newBed(t, 1, 1, &configuration{patient: true}, roomy...))
+		testSelftest(t, newTestbed(t, 1, 1, &configuration{patient: true}, longTimeouts...))
 	})
 	t.Run("through a router", func(t *testing.T) {
 		t.Parallel()
-		testSelftest(t, newRoutedBed(t, 1, 1, roomy...))
+		testSelftest(t, newRoutedBed(t, 1, 1, longTimeouts...))
 	})
 }
 
-func testSelftest(t *testing.T, b *bed) {
+func testSelftest(t *testing.T, b *testbed) {
 	t.Helper()
 	u := b.session(t)
 	var moved uint64
@@ -84,7 +84,7 @@ func testSelftest(t *testing.T, b *bed) {
 }
 
 // testBulk runs a batch of tests with the k-th size, and returns how many bytes it has transferred.
-func testBulk(t *testing.T, b *bed, u user, k int) uint64 {
+func testBulk(t *testing.T, b *testbed, u user, k int) uint64 {
 	t.Helper()
 	active, passive := b.clients[0], b.servers[0]
 	batch := fmt.Sprintf("b%d", k)

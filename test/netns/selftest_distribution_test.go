@@ -21,7 +21,7 @@ func TestSelftestDistribution(t *testing.T) {
 	t.Parallel()
 	const concurrency, loop, size = 2, 10, 16 << 10
 	// Without discovery, nodes exchange only the messages of the tests.
-	b := newBed(t, 4, 3, &configuration{patient: true, alone: true}, roomy...)
+	b := newTestbed(t, 4, 3, &configuration{patient: true, alone: true}, longTimeouts...)
 	u := b.session(t)
 	for k, c := range []struct {
 		distribute string
@@ -77,7 +77,7 @@ func TestSelftestDistribution(t *testing.T) {
 }
 
 // puts returns the number of PUTs, which are requests, from each client to each server.
-func (b *bed) puts(t *testing.T) (n [4][3]uint64) {
+func (b *testbed) puts(t *testing.T) (n [4][3]uint64) {
 	t.Helper()
 	for i, active := range b.clients {
 		peers := ask(t, active.daemon, func(ctx context.Context, c *client.Client) ([]api.Peer, error) { return c.Peers(ctx, "") })

@@ -17,10 +17,10 @@ import (
 func TestSelftestSpoiltData(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
-	honest := w.host(t, 0).startParty(t, &configuration{patient: true, selftest: roomy})
-	spoiler := w.host(t, 0).startParty(t, &configuration{patient: true, selftest: append([]string{"brw_inject_errors: 1000"}, roomy...)})
+	honest := w.host(t, 0).startLoaded(t, &configuration{patient: true, selftest: longTimeouts})
+	spoiler := w.host(t, 0).startLoaded(t, &configuration{patient: true, selftest: append([]string{"brw_inject_errors: 1000"}, longTimeouts...)})
 	u := honest.user()
-	u.begin(t, []*party{honest}, []*party{spoiler})
+	u.begin(t, []*loadedDaemon{honest}, []*loadedDaemon{spoiler})
 	u.addTests(t, "read", "--concurrency 4 --from c --to s brw read check=full size=64K", "--concurrency 2 --from c --to s brw read check=simple size=4K")
 	u.addTests(t, "write", "--concurrency 3 --from s --to c brw write check=full size=64K")
 	u.addTests(t, "blind", "--concurrency 4 --loop 50 --from c --to s brw read size=64K", "--concurrency 4 --loop 50 --from c --to s brw read check=discard size=64K")
@@ -32,18 +32,18 @@ func TestSelftestSpoiltData(t *testing.T) {
 		u.run(t, batch)
 		u.wantStopped(t, noticePatience, batch)
 	}
-	u.wantSaid(t, said{
+	u.wantSaid(t, commandResult{
 		stdout: "c:\nTotal 1 error nodes in c\ns:\nTotal 1 error nodes in s\n",
 		stderr: honest.id() + ": [Session 6 brw errors, 0 ping errors] [RPC: 0 errors, 0 dropped, 0 expired]\n" +
 			spoiler.id() + ": [Session 3 brw errors, 0 ping errors] [RPC: 0 errors, 0 dropped, 0 expired]\n",
 	}, "show_error", "c", "s")
-	u.endSession(t, []*party{honest, spoiler})
+	u.endSession(t, []*loadedDaemon{honest, spoiler})
 
 	// A new session starts with zero counters.
 	u = honest.user()
-	u.begin(t, []*party{honest}, []*party{spoiler})
+	u.begin(t, []*loadedDaemon{honest}, []*loadedDaemon{spoiler})
 	u.wantNoErrors(t)
-	u.endSession(t, []*party{honest, spoiler})
+	u.endSession(t, []*loadedDaemon{honest, spoiler})
 	honest.Stop(t)
 	spoiler.Stop(t)
 }
@@ -78,7 +78,7 @@ add rule bridge flip frames oifname "%[2]s*" ip protocol tcp %[4]s jump once
 // selftest 5 (3)-(4), 8 (14)
 func TestSelftestFlippedByte(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, 1, 1, &configuration{patient: true}, roomy...)
+	b := newTestbed(t, 1, 1, &configuration{patient: true}, longTimeouts...)
 	client := b.clients[0]
 	for _, op := range bulkOps {
 		u := b.session(t)
@@ -95,7 +95,7 @@ func TestSelftestFlippedByte(t *testing.T) {
 		if v := client.selftest(t).Session.Tests[0]; v.Active != 2 {
 			t.Errorf("%s: %+v, want 2 active units", op, v)
 		}
-		u.wantSaid(t, said{
+		u.wantSaid(t, commandResult{
 			stdout: "c:\nTotal 1 error nodes in c\ns:\nTotal 0 error nodes in s\n",
 			stderr: client.id() + ": [Session 1 brw errors, 0 ping errors] [RPC: 0 errors, 0 dropped, 0 expired]\n",
 		}, "show_error", "c", "s")
@@ -127,10 +127,10 @@ func TestSelftestNodeDies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		die  func(t *testing.T, p *party)
+		die  func(t *testing.T, p *loadedDaemon)
 	}{
-		{"killed", func(t *testing.T, p *party) { p.Kill(t) }},
-		{"without power", func(t *testing.T, p *party) {
+		{"killed", func(t *testing.T, p *loadedDaemon) { p.Kill(t) }},
+		{"without power", func(t *testing.T, p *loadedDaemon) {
 			pull(t, 0, p.host)
 			p.Kill(t)
 		}},
@@ -142,10 +142,10 @@ func TestSelftestNodeDies(t *testing.T) {
 	}
 }
 
-func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
+func testNodeDies(t *testing.T, die func(t *testing.T, p *loadedDaemon)) {
 	t.Helper()
 	const rpcTimeout = 8 // seconds; a busy machine must not take so long for a request
-	b := newBed(t, 2, 2, &configuration{}, append([]string{fmt.Sprintf("rpc_timeout: %d", rpcTimeout)}, roomy...)...)
+	b := newTestbed(t, 2, 2, &configuration{}, append([]string{fmt.Sprintf("rpc_timeout: %d", rpcTimeout)}, longTimeouts...)...)
 	lonely, client := b.clients[0], b.clients[1]
 	dead, server := b.servers[0], b.servers[1]
 	u := b.session(t)
@@ -183,7 +183,7 @@ func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
 		t.Errorf("stop: %s", got)
 	}
 	// Messages in transit on a connection are waited for until the connection is detected as dead.
-	u.wantSaid(t, said{
+	u.wantSaid(t, commandResult{
 		stdout: "c:\nTotal 2 error nodes in c\ns:\nTotal 1 error nodes in s\n",
 		stderr: "RPC failure, can't show error on " + client.id() + "\n" +
 			lonely.id() + ": [Session 4 brw errors, 0 ping errors]\n" +
@@ -194,7 +194,7 @@ func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
 	if took := time.Since(begun); took > noticePatience {
 		t.Errorf("end_session took %v", took)
 	}
-	for _, p := range []*party{b.console, lonely, server} {
+	for _, p := range []*loadedDaemon{b.console, lonely, server} {
 		p.wantNoSession(t, lateness)
 		p.wantRest(t)
 		p.Stop(t)
@@ -205,6 +205,6 @@ func testNodeDies(t *testing.T, die func(t *testing.T, p *party)) {
 var statOfOne = regexp.MustCompile(`^Failed to stat on 1 nodes\n\[LNet Bandwidth of s\]\n\[R\] Avg: [0-9.]+ +MiB/s *\n$`)
 
 // stopFailed matches the output of stop for a node that does not answer.
-func stopFailed(p *party) *regexp.Regexp {
+func stopFailed(p *loadedDaemon) *regexp.Regexp {
 	return regexp.MustCompile("^stop batch RPC failed on " + regexp.QuoteMeta(p.id()) + `: Unknown error -[0-9]+\n$`)
 }

@@ -34,9 +34,9 @@ func TestSelftestTypicalScript(t *testing.T) {
 	t.Parallel()
 	testenv.NeedCommand(t, "sh", "dash")
 	w := newWorld(t, 1)
-	var parties []*party
+	var parties []*loadedDaemon
 	for range 4 {
-		p := w.host(t, 0).startParty(t, &configuration{patient: true})
+		p := w.host(t, 0).startLoaded(t, &configuration{patient: true})
 		p.Must(t, "lst", "enable", "--memory", "64M")
 		parties = append(parties, p)
 	}

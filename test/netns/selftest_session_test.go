@@ -18,9 +18,9 @@ import (
 func TestSelftestConsoleDies(t *testing.T) {
 	t.Parallel()
 	const sessionTimeout = 8 // seconds; a busy machine must not take so long for a command
-	b := newBed(t, 1, 1, &configuration{patient: true}, "memory: 64", fmt.Sprintf("session_timeout: %d", sessionTimeout))
+	b := newTestbed(t, 1, 1, &configuration{patient: true}, "memory: 64", fmt.Sprintf("session_timeout: %d", sessionTimeout))
 	client, server := b.clients[0], b.servers[0]
-	nodes := []*party{client, server}
+	nodes := []*loadedDaemon{client, server}
 	begin := func() user {
 		t.Helper()
 		u := b.session(t)
@@ -37,7 +37,7 @@ func TestSelftestConsoleDies(t *testing.T) {
 		}
 	}
 
-	b.console = b.console.host.startParty(t, b.configuration)
+	b.console = b.console.host.startLoaded(t, b.configuration)
 	u := begin()
 	lastSign := time.Now()
 	active := "Active [session: test id: " + b.console.host.nid() + "]\n"
@@ -74,7 +74,7 @@ const keepInterval = 8 * time.Second
 func TestSelftestIdleCommandLine(t *testing.T) {
 	t.Parallel()
 	const sessionTimeout = 20 // seconds; the third check of the console comes too late
-	b := newBed(t, 1, 1, &configuration{patient: true}, fmt.Sprintf("session_timeout: %d", sessionTimeout))
+	b := newTestbed(t, 1, 1, &configuration{patient: true}, fmt.Sprintf("session_timeout: %d", sessionTimeout))
 	u := b.session(t)
 	pass(t, (sessionTimeout+4)*time.Second)
 	u.want(t, fmt.Sprintf("\t%[1]s: Active [session: test id: %[3]s]\n\t%[2]s: Active [session: test id: %[3]s]\n",
@@ -92,7 +92,7 @@ func TestSelftestIdleCommandLine(t *testing.T) {
 		p.wantNoSession(t, idle*time.Second+keepInterval+lateness)
 	}
 	t.Logf("an idle session of %d s is over after %v", idle, time.Since(begun).Round(time.Millisecond))
-	u.wantSaid(t, said{stderr: "No session exists\n", status: 255}, "list_group")
+	u.wantSaid(t, commandResult{stderr: "No session exists\n", status: 255}, "list_group")
 
 	// A killed command line is not idle: it is gone.
 	quick := exec.Command(program(t, "lnetdctl"), "lst", "quick", "--from", nids(b.clients), "--to", nids(b.servers), "--time", "1h")
@@ -119,7 +119,7 @@ func TestSelftestIdleCommandLine(t *testing.T) {
 // selftest 4.4 (3), 4.4 (5), 7.8
 func TestSelftestSecondConsole(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, 2, 1, &configuration{patient: true}, roomy...)
+	b := newTestbed(t, 2, 1, &configuration{patient: true}, longTimeouts...)
 	other, server := b.clients[1], b.servers[0]
 	b.clients = b.clients[:1]
 	client := b.clients[0]
@@ -128,12 +128,12 @@ func TestSelftestSecondConsole(t *testing.T) {
 	u.run(t, "b")
 
 	u2 := b.console.user()
-	u2.wantSaid(t, said{stderr: "session already exists\n", status: 255}, "new_session", "mine")
-	u2.wantSaid(t, said{stderr: "Unmatched session key or not root\n", status: 255}, "stop", "b")
+	u2.wantSaid(t, commandResult{stderr: "session already exists\n", status: 255}, "new_session", "mine")
+	u2.wantSaid(t, commandResult{stderr: "Unmatched session key or not root\n", status: 255}, "stop", "b")
 	rival := other.user()
 	rival.want(t, "SESSION: rival FEATURES: 1 TIMEOUT: 300 FORCE: No\n", "new_session", "rival")
 	both := client.host.nid() + " " + server.host.nid()
-	rival.wantSaid(t, said{
+	rival.wantSaid(t, commandResult{
 		stdout: "Group is deleted\n",
 		stderr: "operation create session failed on " + client.id() + ": Device or resource busy\n" +
 			"operation create session failed on " + server.id() + ": Device or resource busy\n" +
@@ -143,7 +143,7 @@ func TestSelftestSecondConsole(t *testing.T) {
 	rival.want(t, fmt.Sprintf("\t%s: Busy [session: test id: %s]\n", server.id(), b.console.host.nid()), "ping", "--nodes", server.host.nid())
 	// A free node is added; a test with a node in use is refused.
 	got := rival.lst(t, "add_group", "mixed", other.host.nid(), server.host.nid())
-	if want := (said{
+	if want := (commandResult{
 		stdout: other.host.nid() + " are added to session\n",
 		stderr: "operation create session failed on " + server.id() + ": Device or resource busy\n",
 	}); got != want {
@@ -163,7 +163,7 @@ func TestSelftestSecondConsole(t *testing.T) {
 	rival.lines(t, "SESSION: rival FEATURES: 1 TIMEOUT: 300 FORCE: Yes\n"+client.host.nid()+" are added to session\n"+server.host.nid()+" are added to session\n",
 		"new_session --force rival", "add_group g "+both)
 	if got, want := u.lst(t, "ping", "--session"), fmt.Sprintf("\t%[1]s: Busy [session: rival id: %[3]s]\n\t%[2]s: Busy [session: rival id: %[3]s]\n",
-		client.id(), server.id(), other.host.nid()); got != (said{stdout: want}) {
+		client.id(), server.id(), other.host.nid()); got != (commandResult{stdout: want}) {
 		t.Errorf("ping from the first console: %s", cmp.Diff(want, got.stdout))
 	}
 	if s := client.selftest(t).Session; s == nil || s.Name != "rival" || len(s.Tests) != 0 {

@@ -53,7 +53,7 @@ lst end_session
 func TestSelftestSmoke(t *testing.T) {
 	t.Parallel()
 	testenv.NeedCommand(t, "sh", "dash")
-	b := newBed(t, 2, 1, &configuration{patient: true}, roomy...)
+	b := newTestbed(t, 2, 1, &configuration{patient: true}, longTimeouts...)
 	u := b.console.user()
 	bin := t.TempDir()
 	if err := os.Symlink(program(t, "lnetdctl"), filepath.Join(bin, "lst")); err != nil {

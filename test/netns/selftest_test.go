@@ -18,50 +18,50 @@ import (
 	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
-// roomy configures LNet selftest so that no session expires while a test is set up. 64 MiB of bulk data
+// longTimeouts configures LNet selftest so that no session expires while a test is set up. 64 MiB of bulk data
 // make large tests wait.
-var roomy = []string{"memory: 64", "session_timeout: 600"}
+var longTimeouts = []string{"memory: 64", "session_timeout: 600"}
 
-// bed is the nodes of a selftest: the console, the clients, and the servers, which may be behind a
+// testbed is the nodes of a selftest: the console, the clients, and the servers, which may be behind a
 // router.
-type bed struct {
+type testbed struct {
 	world            *world
-	console          *party
-	clients, servers []*party
+	console          *loadedDaemon
+	clients, servers []*loadedDaemon
 	router           *daemon // nil: no router
 	// configuration is the configuration of all nodes, unless there is a router.
 	configuration *configuration
 }
 
-// newBed starts all nodes. selftest are keys of that section of the configuration.
-func newBed(t *testing.T, clients, servers int, c *configuration, selftest ...string) *bed {
+// newTestbed starts all nodes. selftest are keys of that section of the configuration.
+func newTestbed(t *testing.T, clients, servers int, c *configuration, selftest ...string) *testbed {
 	t.Helper()
-	b := &bed{world: newWorld(t, 1), configuration: c}
+	b := &testbed{world: newWorld(t, 1), configuration: c}
 	c.selftest = selftest
-	b.console = b.world.host(t, 0).startParty(t, c)
+	b.console = b.world.host(t, 0).startLoaded(t, c)
 	for range clients {
-		b.clients = append(b.clients, b.world.host(t, 0).startParty(t, c))
+		b.clients = append(b.clients, b.world.host(t, 0).startLoaded(t, c))
 	}
 	for range servers {
-		b.servers = append(b.servers, b.world.host(t, 0).startParty(t, c))
+		b.servers = append(b.servers, b.world.host(t, 0).startLoaded(t, c))
 	}
 	return b
 }
 
 // newRoutedBed is like newBed, with a router before the servers.
-func newRoutedBed(t *testing.T, clients, servers int, selftest ...string) *bed {
+func newRoutedBed(t *testing.T, clients, servers int, selftest ...string) *testbed {
 	t.Helper()
-	b := &bed{world: newWorld(t, 2)}
+	b := &testbed{world: newWorld(t, 2)}
 	gateway := b.world.host(t, 0, 1)
 	b.router = gateway.startWith(t, &configuration{patient: true, router: true})
 	near := &configuration{patient: true, selftest: selftest, routes: []route{{to: 1, on: 0, gateway: gateway, hops: 1}}}
 	far := &configuration{patient: true, selftest: selftest, routes: []route{{to: 0, on: 1, gateway: gateway, hops: 1}}}
-	b.console = b.world.host(t, 0).startParty(t, near)
+	b.console = b.world.host(t, 0).startLoaded(t, near)
 	for range clients {
-		b.clients = append(b.clients, b.world.host(t, 0).startParty(t, near))
+		b.clients = append(b.clients, b.world.host(t, 0).startLoaded(t, near))
 	}
 	for range servers {
-		b.servers = append(b.servers, b.world.host(t, 1).startParty(t, far))
+		b.servers = append(b.servers, b.world.host(t, 1).startLoaded(t, far))
 	}
 	for _, p := range b.all() {
 		p.wantRoutes(t, announced+lateness, 1)
@@ -69,12 +69,12 @@ func newRoutedBed(t *testing.T, clients, servers int, selftest ...string) *bed {
 	return b
 }
 
-func (b *bed) all() []*party {
-	return slices.Concat([]*party{b.console}, b.clients, b.servers)
+func (b *testbed) all() []*loadedDaemon {
+	return slices.Concat([]*loadedDaemon{b.console}, b.clients, b.servers)
 }
 
 // end checks that nothing is left on any node, and stops them.
-func (b *bed) end(t *testing.T) {
+func (b *testbed) end(t *testing.T) {
 	t.Helper()
 	for _, p := range b.all() {
 		p.wantNoSession(t, noticePatience)
@@ -90,7 +90,7 @@ func (b *bed) end(t *testing.T) {
 }
 
 // nids returns the NIDs of consecutive parties as a range, the way users write it.
-func nids(parties []*party) string {
+func nids(parties []*loadedDaemon) string {
 	first, last := parties[0].host, parties[len(parties)-1].host
 	if first == last {
 		return first.nid()
@@ -113,19 +113,19 @@ var keys atomic.Int32
 
 func (d *daemon) user() user { return user{d, keys.Add(1)} }
 
-// said is the output and the result of a command.
-type said struct {
+// commandResult is the output and the result of a command.
+type commandResult struct {
 	stdout, stderr string
 	status         int
 }
 
 // lst runs one of lst's commands.
-func (u user) lst(t *testing.T, args ...string) said {
+func (u user) lst(t *testing.T, args ...string) commandResult {
 	t.Helper()
 	return u.do(t, "", args...)
 }
 
-func (u user) do(t *testing.T, stdin string, args ...string) said {
+func (u user) do(t *testing.T, stdin string, args ...string) commandResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -137,7 +137,7 @@ func (u user) do(t *testing.T, stdin string, args ...string) said {
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatalf("lst %q: %v", args, err)
 	}
-	return said{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	return commandResult{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
 func (u user) environ() []string {
@@ -147,38 +147,38 @@ func (u user) environ() []string {
 // want checks a command's standard output. The command must succeed without any error output.
 func (u user) want(t *testing.T, stdout string, args ...string) {
 	t.Helper()
-	u.wantSaid(t, said{stdout: stdout}, args...)
+	u.wantSaid(t, commandResult{stdout: stdout}, args...)
 }
 
-func (u user) wantSaid(t *testing.T, want said, args ...string) {
+func (u user) wantSaid(t *testing.T, want commandResult, args ...string) {
 	t.Helper()
 	if got := u.lst(t, args...); got != want {
 		t.Fatalf("lst %q at %s:\n%s\nwant\n%s", args, u.at.host.nid(), got, want)
 	}
 }
 
-func (s said) String() string {
+func (s commandResult) String() string {
 	return fmt.Sprintf("status %d\n%s--stderr--\n%s", s.status, s.stdout, s.stderr)
 }
 
 // lines passes the commands to lst's standard input, and checks their output.
 func (u user) lines(t *testing.T, stdout string, commands ...string) {
 	t.Helper()
-	want := said{stdout: stdout}
+	want := commandResult{stdout: stdout}
 	if got := u.do(t, strings.Join(commands, "\n")+"\n"); got != want {
 		t.Fatalf("lst at %s, with\n%s\nsays\n%s\nwant\n%s", u.at.host.nid(), strings.Join(commands, "\n"), got, want)
 	}
 }
 
 // session creates a session with the clients in a group c and the servers in a group s.
-func (b *bed) session(t *testing.T) user {
+func (b *testbed) session(t *testing.T) user {
 	t.Helper()
 	u := b.console.user()
 	u.begin(t, b.clients, b.servers)
 	return u
 }
 
-func (u user) begin(t *testing.T, clients, servers []*party) {
+func (u user) begin(t *testing.T, clients, servers []*loadedDaemon) {
 	t.Helper()
 	u.lines(t, fmt.Sprintf("SESSION: test FEATURES: 1 TIMEOUT: 300 FORCE: No\n%s are added to session\n%s are added to session\n",
 		nids(clients), nids(servers)),
@@ -204,7 +204,7 @@ func (u user) run(t *testing.T, batch string) {
 func (u user) wantStopped(t *testing.T, patience time.Duration, batch string) {
 	t.Helper()
 	daemontest.Within(t, patience, "the batch "+batch+" is through", func() error {
-		if s := u.lst(t, "query", batch); s != (said{stdout: batch + " [0] is stopped\n"}) {
+		if s := u.lst(t, "query", batch); s != (commandResult{stdout: batch + " [0] is stopped\n"}) {
 			return errors.New(s.String())
 		}
 		return nil
@@ -218,7 +218,7 @@ func (u user) wantNoErrors(t *testing.T) {
 }
 
 // endSession ends the session, and checks that it has ended on all given nodes.
-func (u user) endSession(t *testing.T, on []*party) {
+func (u user) endSession(t *testing.T, on []*loadedDaemon) {
 	t.Helper()
 	u.want(t, "", "end_session")
 	for _, p := range on {

@@ -10,7 +10,7 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// Loads are the loads of a party. net/rpc calls its methods.
+// Loads are the loads of a loadedDaemon. net/rpc calls its methods.
 type Loads struct {
 	node *node.Node
 

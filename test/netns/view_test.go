@@ -93,8 +93,8 @@ func (d *daemon) trouble(t *testing.T, nid string) string {
 	return ""
 }
 
-// closes returns how many connections on a network the daemon has closed.
-func (d *daemon) closes(t *testing.T, network int) uint64 {
+// closedConnections returns how many connections on a network the daemon has closed.
+func (d *daemon) closedConnections(t *testing.T, network int) uint64 {
 	t.Helper()
 	for _, k := range d.ni(t, network).Counters {
 		if k.Name == "closes_total" {

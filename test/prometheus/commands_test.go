@@ -14,8 +14,8 @@ import (
 	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
-// commandPatience is the time limit for a command that only reports that lnetd does not run.
-const commandPatience = time.Minute
+// commandTimeout is the time limit for a command that only reports that lnetd does not run.
+const commandTimeout = time.Minute
 
 // quoted returns the commands of lnetdctl in a page, on separate lines and within sentences.
 var quoted = regexp.MustCompile("(?m)(?:(?:^ {4})|`)(lnetdctl [^`\n]+)")
@@ -53,7 +53,7 @@ func TestCommandsOfPagesExist(t *testing.T) {
 // run returns the output of a command without an lnetd.
 func run(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), commandPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "LNETD_CONTROL_SOCKET="+filepath.Join(t.TempDir(), "none.sock"))

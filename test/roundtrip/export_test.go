@@ -70,11 +70,11 @@ var waits = regexp.MustCompile(`NI \S+ waits: (this lnetd has no driver for|verb
 // imports imports a file.
 func (m *machine) imports(t *testing.T, file string) {
 	t.Helper()
-	m.waitsAlone(t, "import", "--wait", file)
+	m.wantOnlyWaiting(t, "import", "--wait", file)
 }
 
-// waitsAlone runs a command that must succeed and print only which NIs wait.
-func (m *machine) waitsAlone(t *testing.T, args ...string) {
+// wantOnlyWaiting runs a command that must succeed and print only which NIs wait.
+func (m *machine) wantOnlyWaiting(t *testing.T, args ...string) {
 	t.Helper()
 	got := m.ctl(t, args...)
 	for line := range strings.Lines(got.err) {
@@ -93,7 +93,7 @@ func (m *machine) tripsRound(t *testing.T, full, backup string) {
 	t.Helper()
 	file, all := m.file(t, "backup.yaml", backup), m.file(t, "full.yaml", full)
 	for _, same := range []string{file, all} {
-		m.waitsAlone(t, "plan", same)
+		m.wantOnlyWaiting(t, "plan", same)
 	}
 	m.clear(t)
 	m.imports(t, file)
