@@ -102,11 +102,11 @@ func (in *inbound) identify(e *portals.Event) error {
 	in.service = message.Service(e.MatchBits)
 	t, ok := in.service.Request()
 	if !ok || uint64(in.service) != e.MatchBits || in.service.Portal() != in.inbox.portal {
-		return fmt.Errorf("portal %d: no service %#x", in.inbox.portal, e.MatchBits)
+		return fmt.Errorf("portal %d: unknown service %#x", in.inbox.portal, e.MatchBits)
 	}
 	h, got, err := message.Peek(in.request[:])
 	if err == nil && got != t {
-		err = fmt.Errorf("%s to service %s: %w", got, in.service, message.ErrType)
+		err = fmt.Errorf("%s sent to the service %s: %w", got, in.service, message.ErrType)
 	}
 	in.header = h
 	return err

@@ -78,7 +78,7 @@ func (a *Agent) makeSession(q *message.MakeSessionRequest) message.MakeSessionRe
 	a.session = s
 	a.features.Store(uint32(s.features))
 	a.mu.Unlock()
-	a.logSession("selftest: session made", s.id, slog.String("name", s.name.String()))
+	a.logSession("selftest: session began", s.id, slog.String("name", s.name.String()))
 	return message.MakeSessionReply{Session: s.id, Timeout: a.timeout()}
 }
 
@@ -145,7 +145,7 @@ func (a *Agent) stat(q *message.StatRequest) message.StatReply {
 // expire ends the session because its console has sent nothing for SessionTimeout (selftest 4.1).
 func (a *Agent) expire() {
 	if a.session != nil {
-		a.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: session expired", Of: boundedlog.AboutPeer(a.session.id.NID.NID())},
+		a.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "selftest: session expired, because its console does not answer; its tests have ended", Of: boundedlog.AboutPeer(a.session.id.NID.NID())},
 			slog.Any("session", a.session.id), slog.String("name", a.session.name.String()), slog.Duration("timeout", a.config.SessionTimeout))
 		a.deactivate()
 	}

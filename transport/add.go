@@ -63,7 +63,7 @@ func (tm *TransferMachine) AddAll(bs ...*Buffer) (int, error) {
 // addError adds to err that the attempted operation was to add b.
 func (tm *TransferMachine) addError(b *Buffer, err error) error {
 	if b == nil {
-		return fmt.Errorf("transport: add: no buffer: %w", err)
+		return fmt.Errorf("transport: add: the buffer is nil: %w", err)
 	}
 	return fmt.Errorf("transport: add to %v: %w", b.Queue, err)
 }
@@ -145,7 +145,7 @@ func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 	case b.state.domain != tm.domain:
 		return errOtherDomain
 	case tm.state != StateStarted:
-		return fmt.Errorf("the TM is %v, and takes buffers only while it is %v: %w", tm.state, StateStarted, syscall.EINVAL)
+		return fmt.Errorf("the TM is %v, but only accepts buffers while it is %v: %w", tm.state, StateStarted, syscall.EINVAL)
 	case tm.down != nil:
 		return tm.down
 	case q >= QueueTypes:
@@ -153,9 +153,9 @@ func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 	case b.Callbacks == nil || b.Callbacks[q] == nil:
 		return errCallback
 	case b.Offset != 0:
-		return fmt.Errorf("offset %d: %w", b.Offset, syscall.EINVAL)
+		return fmt.Errorf("offset %d: must be 0: %w", b.Offset, syscall.EINVAL)
 	case !q.receives() && (b.Length < 1 || b.Length > size):
-		return fmt.Errorf("length %d, not 1 to %d: %w", b.Length, size, syscall.EINVAL)
+		return fmt.Errorf("length %d is not within 1 to %d: %w", b.Length, size, syscall.EINVAL)
 	case q == MsgSend && b.EndPoint == nil:
 		return errNoEndPoint
 	case q == MsgSend && (b.EndPoint.tm != tm || b.EndPoint.refs == 0):
@@ -163,9 +163,9 @@ func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 	case q == MsgRecv && b.EndPoint != nil:
 		return errReceives
 	case q == MsgRecv && (b.MinReceiveSize < 1 || b.MinReceiveSize > size):
-		return fmt.Errorf("minimum receive size %d, not 1 to %d: %w", b.MinReceiveSize, size, syscall.EINVAL)
+		return fmt.Errorf("minimum receive size %d is not within 1 to %d: %w", b.MinReceiveSize, size, syscall.EINVAL)
 	case q == MsgRecv && (b.MaxMessages < 1 || b.MaxMessages > MostMessages):
-		return fmt.Errorf("at most %d messages, not 1 to %d: %w", b.MaxMessages, MostMessages, syscall.EINVAL)
+		return fmt.Errorf("MaxMessages %d is not within 1 to %d: %w", b.MaxMessages, MostMessages, syscall.EINVAL)
 	case q.active() && len(b.Descriptor) == 0:
 		return errNoDescriptor
 	}
@@ -177,13 +177,13 @@ func (tm *TransferMachine) check(b *Buffer, now time.Time) error {
 
 // Reasons why a buffer cannot be added.
 var (
-	errOtherDomain    = fmt.Errorf("the buffer is another domain's: %w", syscall.EINVAL)
-	errQueue          = fmt.Errorf("no such queue: %w", syscall.EINVAL)
-	errCallback       = fmt.Errorf("the buffer has no callback for it: %w", syscall.EINVAL)
-	errNoEndPoint     = fmt.Errorf("no end point: %w", syscall.EINVAL)
-	errEndPoint       = fmt.Errorf("the end point is another TM's, or was dropped: %w", syscall.EINVAL)
-	errReceives       = fmt.Errorf("EndPoint is not nil, as it has to be of what receives, or goes to a pool: %w", syscall.EINVAL)
-	errNoDescriptor   = fmt.Errorf("no descriptor: %w", syscall.EINVAL)
+	errOtherDomain    = fmt.Errorf("the buffer belongs to another domain: %w", syscall.EINVAL)
+	errQueue          = fmt.Errorf("there is no such queue: %w", syscall.EINVAL)
+	errCallback       = fmt.Errorf("the buffer has no callback for this queue: %w", syscall.EINVAL)
+	errNoEndPoint     = fmt.Errorf("EndPoint is nil: %w", syscall.EINVAL)
+	errEndPoint       = fmt.Errorf("the end point belongs to another TM, or was dropped: %w", syscall.EINVAL)
+	errReceives       = fmt.Errorf("EndPoint must be nil in a buffer that receives or is put into a pool: %w", syscall.EINVAL)
+	errNoDescriptor   = fmt.Errorf("Descriptor is empty: %w", syscall.EINVAL)
 	errDeadlinePassed = fmt.Errorf("the deadline has passed: %w", syscall.ETIME)
 )
 

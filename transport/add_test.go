@@ -421,7 +421,7 @@ func TestAddErrorTexts(t *testing.T) {
 		b := w.buffer(MsgSend)
 		b.Length = 9000
 		err := w.tm.Add(b)
-		if want := "transport: add to mSEND: length 9000, not 1 to 8192: invalid argument"; err == nil || err.Error() != want {
+		if want := "transport: add to mSEND: length 9000 is not within 1 to 8192: invalid argument"; err == nil || err.Error() != want {
 			t.Errorf("error is %q, want %q", err, want)
 		}
 		if !errors.Is(err, syscall.EINVAL) {

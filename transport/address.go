@@ -38,12 +38,12 @@ const (
 )
 
 var (
-	errNoNID      = errors.New("no NID with an @ and a colon behind it")
+	errNoNID      = errors.New("it does not begin with a NID and a colon")
 	errLongNID    = errors.New("NID is too long")
-	errFields     = errors.New("not three fields behind the NID: PID, portal, number of the TM")
+	errFields     = errors.New("after the NID there must be three fields: PID, portal and number of the TM")
 	errPIDText    = errors.New("PID is not a decimal number of 32 bits")
 	errPortalText = errors.New("portal is not a decimal number of 32 bits")
-	errTMIDText   = errors.New("number of the TM is not 1 to 4095, or *")
+	errTMIDText   = errors.New("number of the TM is neither within 1 to 4095 nor *")
 )
 
 // ParseAddress parses an address (transport 6.1). The NID ends at the first colon after its @, and has at

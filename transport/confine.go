@@ -17,10 +17,10 @@ func (tm *TransferMachine) Confine(processors ...int) error {
 		return err
 	}
 	if !tm.domain.limits.Confine {
-		return fmt.Errorf("transport: confine: not with %s on this system: %w", tm.domain.core.Name(), syscall.ENOSYS)
+		return fmt.Errorf("transport: confine: not supported by %s on this system: %w", tm.domain.core.Name(), syscall.ENOSYS)
 	}
 	if len(processors) == 0 {
-		return fmt.Errorf("transport: confine: no processors: %w", syscall.EINVAL)
+		return fmt.Errorf("transport: confine: no processors are given: %w", syscall.EINVAL)
 	}
 	tm.processors = slices.Clone(processors)
 	return nil

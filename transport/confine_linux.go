@@ -21,7 +21,7 @@ func confine(processors []int) error {
 	}
 	runtime.LockOSThread()
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("no processor of %d: %w", processors, err)
+		return fmt.Errorf("none of the processors %d can be used: %w", processors, err)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 var (
 	errCancelled  = fmt.Errorf("transport: the TM has failed: %w", syscall.ECANCELED)
 	errTimedOut   = fmt.Errorf("transport: the deadline has passed: %w", syscall.ETIMEDOUT)
-	errSender     = fmt.Errorf("transport: message without a usable sender: %w", syscall.EPROTO)
-	errCompletion = fmt.Errorf("transport: completion that makes no sense: %w", syscall.EPROTO)
+	errSender     = fmt.Errorf("transport: the sender of the message has no valid address: %w", syscall.EPROTO)
+	errCompletion = fmt.Errorf("transport: the Core returned an invalid completion: %w", syscall.EPROTO)
 	errNoCallback = fmt.Errorf("transport: the callback has returned: %w", syscall.EINVAL)
 )
 
@@ -209,7 +209,7 @@ func (tm *TransferMachine) handleTMCompletion(c *Completion) {
 		if err == nil {
 			err = syscall.EPIPE
 		}
-		tm.down = fmt.Errorf("transport: the core is gone: %w", err)
+		tm.down = fmt.Errorf("transport: the Core has failed: %w", err)
 		tm.coreLost.Store(true)
 	}
 	if c.Diagnostic != nil {

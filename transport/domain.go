@@ -44,7 +44,7 @@ func (d *Domain) Close() error {
 		return err
 	}
 	if len(d.tms) > 0 || d.buffers > 0 || d.pools > 0 {
-		err := fmt.Errorf("transport: close domain: %d TMs, %d buffers, %d pools left: %w",
+		err := fmt.Errorf("transport: close domain: %d TMs, %d buffers and %d pools are still open: %w",
 			len(d.tms), d.buffers, d.pools, syscall.EBUSY)
 		d.mu.Unlock()
 		return err

@@ -96,7 +96,7 @@ func (tm *TransferMachine) Close() error {
 	}
 	if held > 0 {
 		tm.mu.Unlock()
-		return fmt.Errorf("transport: close: %d references to end points: %w", held, syscall.EBUSY)
+		return fmt.Errorf("transport: close: %d references to end points of the TM are still held: %w", held, syscall.EBUSY)
 	}
 	tm.closing = true
 	done := tm.done

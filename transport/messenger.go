@@ -97,11 +97,15 @@ func OpenMessenger(ctx context.Context, c Core, address string) (*Messenger, err
 // NewDomain, Domain.Buffer and Domain.Open.
 func (c MessengerConfig) Open(ctx context.Context, core Core, address string) (*Messenger, error) {
 	for _, f := range []struct {
+		name        string
 		field       *int
 		usual, most int
-	}{{&c.MessageSize, 4096, math.MaxInt}, {&c.Unread, 64, MostMessages}, {&c.Sending, 16, MostMessages}} {
+	}{
+		{"MessageSize", &c.MessageSize, 4096, math.MaxInt}, {"Unread", &c.Unread, 64, MostMessages},
+		{"Sending", &c.Sending, 16, MostMessages},
+	} {
 		if *f.field < 0 || *f.field > f.most {
-			return nil, fmt.Errorf("transport: open messenger: %d, not 0 to %d: %w", *f.field, f.most, syscall.EINVAL)
+			return nil, fmt.Errorf("transport: open messenger: %s %d is not within 0 to %d: %w", f.name, *f.field, f.most, syscall.EINVAL)
 		}
 		if *f.field == 0 {
 			*f.field = f.usual
@@ -238,7 +242,7 @@ func (m *Messenger) Send(ctx context.Context, to Address, data []byte) error {
 	case len(data) == 0:
 		return fmt.Errorf("transport: send to %v: the message is empty: %w", to, syscall.EINVAL)
 	case len(data) > m.size:
-		return fmt.Errorf("transport: send to %v: %d bytes, at most %d: %w", to, len(data), m.size, syscall.EMSGSIZE)
+		return fmt.Errorf("transport: send to %v: %d bytes are more than the maximum of %d: %w", to, len(data), m.size, syscall.EMSGSIZE)
 	}
 	if err := m.begin(); err != nil {
 		return err

@@ -75,7 +75,7 @@ func goroutine() uint64 {
 	b, _, _ = bytes.Cut(b, []byte(" "))
 	n, err := strconv.ParseUint(string(b), 10, 64)
 	if err != nil {
-		panic("transport: a stack without a number")
+		panic("transport: the stack has no goroutine number")
 	}
 	return n
 }

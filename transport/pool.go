@@ -89,20 +89,20 @@ func (d *Domain) NewPool(c PoolConfig) (*Pool, error) {
 func (l Limits) checkPool(c *PoolConfig) error {
 	switch {
 	case c.Segments < 1 || c.Segments > l.Segments:
-		return fmt.Errorf("%d segments, not 1 to %d: %w", c.Segments, l.Segments, syscall.EINVAL)
+		return fmt.Errorf("%d segments are not within 1 to %d: %w", c.Segments, l.Segments, syscall.EINVAL)
 	case c.SegmentSize < 1 || c.SegmentSize > l.SegmentSize:
-		return fmt.Errorf("segments of %d bytes, not 1 to %d: %w", c.SegmentSize, l.SegmentSize, syscall.EINVAL)
+		return fmt.Errorf("segments of %d bytes are not within 1 to %d bytes: %w", c.SegmentSize, l.SegmentSize, syscall.EINVAL)
 	case c.Segments > l.BufferSize/c.SegmentSize:
-		return fmt.Errorf("buffers of %d segments of %d bytes, more than %d bytes: %w",
+		return fmt.Errorf("buffers of %d segments of %d bytes are longer than %d bytes: %w",
 			c.Segments, c.SegmentSize, l.BufferSize, syscall.EFBIG)
 	case c.Threshold < 0:
-		return fmt.Errorf("threshold %d: %w", c.Threshold, syscall.EINVAL)
+		return fmt.Errorf("threshold %d is negative: %w", c.Threshold, syscall.EINVAL)
 	case c.Colours < 0 || c.Colours > maxColours:
-		return fmt.Errorf("%d colours, not 0 to %d: %w", c.Colours, maxColours, syscall.EINVAL)
+		return fmt.Errorf("%d colours are not within 0 to %d: %w", c.Colours, maxColours, syscall.EINVAL)
 	case c.Alignment < 0 || c.Alignment&(c.Alignment-1) != 0 || c.Alignment > os.Getpagesize():
-		return fmt.Errorf("alignment %d, not a power of two up to %d: %w", c.Alignment, os.Getpagesize(), syscall.EINVAL)
+		return fmt.Errorf("alignment %d is not a power of two up to %d: %w", c.Alignment, os.Getpagesize(), syscall.EINVAL)
 	case c.NoDump && !canHide:
-		return fmt.Errorf("memory cannot be left out of core dumps: %w", syscall.ENOSYS)
+		return fmt.Errorf("this system cannot exclude memory from core dumps: %w", syscall.ENOSYS)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (p *Pool) newBuffer(ctx context.Context) (*Buffer, error) {
 	}
 	if c.NoDump {
 		if err := hide(b.state.memory); err != nil {
-			return nil, errors.Join(fmt.Errorf("leave memory out of core dumps: %w", err), p.domain.free(b))
+			return nil, errors.Join(fmt.Errorf("exclude memory from core dumps: %w", err), p.domain.free(b))
 		}
 	}
 	b.state.pool = p
@@ -211,10 +211,10 @@ func (p *Pool) Put(b *Buffer, colour uint32) error {
 // claim transfers ownership of b from the program to the pool, if the arguments of Put are valid.
 func (p *Pool) claim(b *Buffer, colour uint32) error {
 	if b == nil || b.state.pool != p {
-		return fmt.Errorf("the buffer is another's: %w", syscall.EINVAL)
+		return fmt.Errorf("the buffer does not belong to this pool: %w", syscall.EINVAL)
 	}
 	if colour != AnyColour && colour >= uint32(p.config.Colours) {
-		return fmt.Errorf("colour %d of a pool of %d: %w", colour, p.config.Colours, syscall.EINVAL)
+		return fmt.Errorf("colour %d: the pool only has the %d colours from 0: %w", colour, p.config.Colours, syscall.EINVAL)
 	}
 	if err := b.state.claim(pooled); err != nil {
 		return err

@@ -257,7 +257,7 @@ func TestInvalidPuts(t *testing.T) {
 		{"nil", nil, AnyColour, syscall.EINVAL},
 		{"one that no pool has made", loose, AnyColour, syscall.EINVAL},
 		{"another pool's", other.get(1, 0)[0], AnyColour, syscall.EINVAL},
-		{"a colour 3 of a pool of 3", b, 3, syscall.EINVAL},
+		{"a colour 3: the pool only has the 3 colours", b, 3, syscall.EINVAL},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := w.pool.Put(tt.b, tt.colour)
@@ -271,7 +271,7 @@ func TestInvalidPuts(t *testing.T) {
 	b.EndPoint = new(EndPoint)
 	err := w.pool.Put(b, 0)
 	is(t, err, syscall.EINVAL)
-	if !strings.Contains(err.Error(), "EndPoint is not nil") {
+	if !strings.Contains(err.Error(), "EndPoint must be nil") {
 		t.Errorf("it says: %v", err)
 	}
 	b.EndPoint = nil

@@ -35,15 +35,15 @@ func (tm *TransferMachine) AttachPool(p *Pool, c Provisioning) error {
 
 func (tm *TransferMachine) attach(p *Pool, c Provisioning) error {
 	if p == nil || p.domain != tm.domain {
-		return fmt.Errorf("the pool is another domain's: %w", syscall.EINVAL)
+		return fmt.Errorf("the pool belongs to another domain: %w", syscall.EINVAL)
 	}
 	switch size := p.config.Segments * p.config.SegmentSize; {
 	case c.Callbacks == nil || c.Callbacks[MsgRecv] == nil:
-		return fmt.Errorf("no callback for messages: %w", syscall.EINVAL)
+		return fmt.Errorf("there is no callback for messages: %w", syscall.EINVAL)
 	case c.MinReceiveSize < 1 || c.MinReceiveSize > size:
-		return fmt.Errorf("minimum receive size %d, not 1 to %d: %w", c.MinReceiveSize, size, syscall.EINVAL)
+		return fmt.Errorf("minimum receive size %d is not within 1 to %d: %w", c.MinReceiveSize, size, syscall.EINVAL)
 	case c.MaxMessages < 1 || c.MaxMessages > MostMessages:
-		return fmt.Errorf("at most %d messages, not 1 to %d: %w", c.MaxMessages, MostMessages, syscall.EINVAL)
+		return fmt.Errorf("MaxMessages %d is not within 1 to %d: %w", c.MaxMessages, MostMessages, syscall.EINVAL)
 	case c.QueueLength < 0:
 		return errQueueLength
 	}
@@ -58,7 +58,7 @@ func (tm *TransferMachine) attach(p *Pool, c Provisioning) error {
 	case tm.state != StateInitialized || tm.closing:
 		return fmt.Errorf("the TM is %v: %w", tm.state, syscall.EINVAL)
 	case f.pool != nil:
-		return fmt.Errorf("the TM has one: %w", syscall.EINVAL)
+		return fmt.Errorf("the TM already has a pool: %w", syscall.EINVAL)
 	}
 	if c.QueueLength > 0 {
 		f.length = c.QueueLength
@@ -68,7 +68,7 @@ func (tm *TransferMachine) attach(p *Pool, c Provisioning) error {
 	return nil
 }
 
-var errQueueLength = fmt.Errorf("a receive queue has 1 buffer at least: %w", syscall.EINVAL)
+var errQueueLength = fmt.Errorf("the length must be at least 1: %w", syscall.EINVAL)
 
 // SetQueueLength changes the desired length of the receive queue, at least 1. If a pool is attached and the
 // TM is started, SetQueueLength also fills the queue as far as the pool has buffers. A smaller length removes

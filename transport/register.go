@@ -18,10 +18,10 @@ import (
 // of the Core (transport 3.7). After an error nothing has changed.
 func (d *Domain) Register(ctx context.Context, b *Buffer) error {
 	if b == nil {
-		return fmt.Errorf("transport: register: no buffer: %w", syscall.EINVAL)
+		return fmt.Errorf("transport: register: the buffer is nil: %w", syscall.EINVAL)
 	}
 	if !b.state.use.CompareAndSwap(unregistered, registering) {
-		return fmt.Errorf("transport: register: the buffer is registered: %w", syscall.EBUSY)
+		return fmt.Errorf("transport: register: the buffer is already registered: %w", syscall.EBUSY)
 	}
 	if err := d.register(ctx, b); err != nil {
 		b.state.use.Store(unregistered)
@@ -56,11 +56,11 @@ func (l Limits) check(b *Buffer) error {
 	}
 	n := len(b.state.segments)
 	if n == 0 || n > l.Segments {
-		return fmt.Errorf("%d segments, not 1 to %d: %w", n, l.Segments, syscall.EINVAL)
+		return fmt.Errorf("%d segments are not within 1 to %d: %w", n, l.Segments, syscall.EINVAL)
 	}
 	for i, s := range b.state.segments {
 		if len(s) == 0 || len(s) > l.SegmentSize {
-			return fmt.Errorf("segment %d of %d bytes, not 1 to %d: %w", i, len(s), l.SegmentSize, syscall.EINVAL)
+			return fmt.Errorf("segment %d has %d bytes, not within 1 to %d: %w", i, len(s), l.SegmentSize, syscall.EINVAL)
 		}
 	}
 	return nil
@@ -103,7 +103,7 @@ func (d *Domain) deregister(b *Buffer) error {
 func checkNotPooled(b *Buffer) error {
 	switch {
 	case b == nil:
-		return fmt.Errorf("no buffer: %w", syscall.EINVAL)
+		return fmt.Errorf("the buffer is nil: %w", syscall.EINVAL)
 	case b.state.pool != nil:
 		return errPooled
 	}
@@ -190,7 +190,7 @@ var (
 	errUnregistered     = fmt.Errorf("the buffer is not registered: %w", syscall.EINVAL)
 	errNotAllocatedHere = fmt.Errorf("the buffer was not made in this domain: %w", syscall.EINVAL)
 	errQueued           = fmt.Errorf("the buffer is queued: %w", syscall.EBUSY)
-	errPooled           = fmt.Errorf("the buffer is a pool's: %w", syscall.EBUSY)
+	errPooled           = fmt.Errorf("the buffer belongs to a pool: %w", syscall.EBUSY)
 )
 
 // Buffer allocates size bytes of contiguous memory, 1 to Limits.BufferSize, and returns a registered buffer
@@ -199,10 +199,10 @@ var (
 // errors of the Core.
 func (d *Domain) Buffer(ctx context.Context, size int) (*Buffer, error) {
 	if size < 1 {
-		return nil, fmt.Errorf("transport: buffer of %d bytes: %w", size, syscall.EINVAL)
+		return nil, fmt.Errorf("transport: buffer of %d bytes: the size must be at least 1: %w", size, syscall.EINVAL)
 	}
 	if size > d.limits.BufferSize {
-		return nil, fmt.Errorf("transport: buffer of %d bytes, more than %d: %w", size, d.limits.BufferSize, syscall.EFBIG)
+		return nil, fmt.Errorf("transport: buffer of %d bytes: more than the maximum of %d: %w", size, d.limits.BufferSize, syscall.EFBIG)
 	}
 	return d.allocate(ctx, size, func(memory []byte) [][]byte { return split(memory, d.limits.SegmentSize) })
 }

@@ -118,7 +118,7 @@ func TestAddInOtherStates(t *testing.T) {
 				before := w.tm.AllStats()
 				err := w.tm.Add(b)
 				w.is(err, syscall.EINVAL)
-				if told := err.Error(); !strings.Contains(told, "the TM is "+state.String()+", and takes buffers only") {
+				if told := err.Error(); !strings.Contains(told, "the TM is "+state.String()+", but only accepts buffers while") {
 					t.Errorf("it says: %s", told)
 				}
 				if b.Flags() != FlagRegistered || w.tm.AllStats() != before {

@@ -38,10 +38,10 @@ func (tm *TransferMachine) DeliverSynchronously() error {
 		return err
 	}
 	if !tm.domain.limits.Synchronous {
-		return fmt.Errorf("transport: deliver synchronously: not with %s: %w", tm.domain.core.Name(), syscall.ENOSYS)
+		return fmt.Errorf("transport: deliver synchronously: not supported by %s: %w", tm.domain.core.Name(), syscall.ENOSYS)
 	}
 	if tm.synchronous {
-		return fmt.Errorf("transport: deliver synchronously: it does: %w", syscall.EINVAL)
+		return fmt.Errorf("transport: deliver synchronously: already enabled: %w", syscall.EINVAL)
 	}
 	tm.synchronous = true
 	return nil

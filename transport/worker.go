@@ -80,7 +80,7 @@ func (tm *TransferMachine) run(ctx context.Context, a Address, starting bool) {
 // startCore starts the TM in the Core. If the program has called Confine, it first binds the worker's thread.
 func (tm *TransferMachine) startCore(ctx context.Context, a Address) (CoreTM, error) {
 	if !validPortal(uint64(a.Portal)) {
-		return nil, fmt.Errorf("transport: start %v: portal %d, not 1 to %d: %w", a, a.Portal, lnet.Portals-1, syscall.EINVAL)
+		return nil, fmt.Errorf("transport: start %v: portal %d is not within 1 to %d: %w", a, a.Portal, lnet.Portals-1, syscall.EINVAL)
 	}
 	if len(tm.processors) > 0 {
 		if err := confine(tm.processors); err != nil {

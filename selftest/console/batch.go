@@ -155,7 +155,7 @@ func (c *Console) Run(ctx context.Context, key Key, name string, stopAfter time.
 	case b == nil:
 		err = notFound("batch", name)
 	case stopAfter < 0:
-		err = refuse(syscall.EINVAL, "batch", name, "timeout %v", stopAfter)
+		err = refuse(syscall.EINVAL, "batch", name, "timeout %v is negative", stopAfter)
 	default:
 		n := membersOf(b.clients.list).Count
 		if n.Active < n.Total {
@@ -283,7 +283,7 @@ func (c *Console) Query(ctx context.Context, key Key, name string, o QueryOption
 	case b == nil:
 		err = notFound("batch", name)
 	case o.Test < 0 || o.Test > len(b.tests):
-		err = refuse(syscall.ENOENT, "test", "", "batch %q has %d tests, no number %d", name, len(b.tests), o.Test)
+		err = refuse(syscall.ENOENT, "test", "", "batch %q has only %d tests, but test %d was requested", name, len(b.tests), o.Test)
 	default:
 		runs = b.runs
 		requests = b.queries(s, o)

@@ -152,7 +152,7 @@ func (c *Console) begin(ctx context.Context, key Key) (*command, error) {
 	case s.ending:
 		return nil, errEnding
 	case s.key != key:
-		return nil, refuse(syscall.EACCES, "session", "", "%d is not the key of the session", key)
+		return nil, refuse(syscall.EACCES, "session", "", "the session has another key than %d", key)
 	}
 	s.enter()
 	merged, cancel := context.WithCancelCause(ctx)

@@ -17,7 +17,7 @@ func notFound(what, name string) *Error { return &Error{Errno: syscall.ENOENT, W
 var (
 	// errEnding is returned by a command whose session is ending.
 	errEnding = &Error{Errno: syscall.ESHUTDOWN, What: "session", Reason: "the session is ending"}
-	errNone   = &Error{Errno: syscall.ESRCH, What: "session", Reason: "there is none"}
+	errNone   = &Error{Errno: syscall.ESRCH, What: "session", Reason: "the console has no session"}
 	errClosed = &Error{Errno: syscall.ESHUTDOWN, What: "console", Reason: "the console was closed"}
 )
 
@@ -35,9 +35,9 @@ const maxName = 31
 func checkName(what, name string) error {
 	switch {
 	case name == "":
-		return refuse(syscall.EINVAL, what, name, "no name")
+		return refuse(syscall.EINVAL, what, name, "the name is empty")
 	case len(name) > maxName:
-		return refuse(syscall.EINVAL, what, name, "name of %d bytes, %d at most", len(name), maxName)
+		return refuse(syscall.EINVAL, what, name, "the name has %d bytes, more than %d", len(name), maxName)
 	}
 	// Names are printed on terminals, also those that other processes choose when they join.
 	if message.NameOf(name).Printable() != name {

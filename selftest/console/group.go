@@ -129,7 +129,7 @@ func newAddition(name string, lists []string) (*addition, error) {
 		return nil, err
 	}
 	if len(lists) == 0 {
-		return nil, refuse(syscall.EINVAL, "group", name, "no nodes")
+		return nil, refuse(syscall.EINVAL, "group", name, "no nodes are given")
 	}
 	a := &addition{
 		GroupAddition: GroupAddition{Lists: make([]Addition, len(lists))},

@@ -61,7 +61,7 @@ func (c *Console) dueKeepAlives(s *session) (requests []*nodeRequest, patience t
 	}
 	s.look.Reset(s.every)
 	if s.commands == 0 && now.Sub(s.last) > s.timeout {
-		c.Logger.Warn("selftest: console session expired", "session", s.id.String(), "name", s.name.String(),
+		c.Logger.Warn("selftest: session of this console expired, because its owner did not use it in time", "session", s.id.String(), "name", s.name.String(),
 			"timeout", s.timeout)
 		c.endLocked(s)
 		return nil, 0

@@ -67,7 +67,7 @@ func parseIDs(text string) ([]lnet.ProcessID, *Error) {
 	seen := make(map[lnet.NID]bool, len(nids))
 	for _, n := range nids {
 		if _, ok := message.NID4Of(n); !ok || n.IsAny() || n.IsZero() {
-			return fail("%s cannot be named in this protocol", n)
+			return fail("%s is not a NID with a 4-byte address, as selftest requires", n)
 		}
 		if !seen[n] {
 			seen[n] = true

@@ -28,7 +28,7 @@ func (s *session) find(t *Target) ([]*member, error) {
 		}
 	}
 	if chosen != 1 {
-		return nil, refuse(syscall.EINVAL, "nodes", "", "one of session, group, batch and nodes must be given, not %d", chosen)
+		return nil, refuse(syscall.EINVAL, "nodes", "", "exactly one of session, group, batch and nodes must be given instead of %d", chosen)
 	}
 	switch {
 	case t.Session:

@@ -23,7 +23,7 @@ func (c *Console) Stat(ctx context.Context, key Key, targets []string, timeout t
 
 func (c *Console) stat(x *command, targets []string, timeout time.Duration) (Sample, error) {
 	if len(targets) == 0 {
-		return Sample{}, refuse(syscall.EINVAL, "group", "", "no group and no nodes")
+		return Sample{}, refuse(syscall.EINVAL, "group", "", "neither a group nor nodes are given")
 	}
 	lists := make([][]int, len(targets)) // indices into requests
 	var requests []*nodeRequest
@@ -88,7 +88,7 @@ func (s *session) target(name string) ([]*member, error) {
 	}
 	list, err := s.byIDs(name)
 	if err != nil {
-		return nil, refuse(syscall.ENOENT, "group", name, "no group, and %v", err)
+		return nil, refuse(syscall.ENOENT, "group", name, "there is no such group, and it is not a list of NIDs: %v", err)
 	}
 	return list, nil
 }

@@ -30,11 +30,11 @@ func checkTest(t *Test) error {
 	case t.Kind != BulkTest && t.Kind != PingTest:
 		return fail("unknown kind of test")
 	case t.Loop == 0:
-		return fail("loop 0")
+		return fail("loop must be at least 1")
 	case t.Concurrency < 1 || t.Concurrency > message.MaxConcurrency:
 		return fail("concurrency %d is not within 1 to %d", t.Concurrency, message.MaxConcurrency)
 	case t.Distribute < 1 || t.Distribute > math.MaxInt32:
-		return fail("distribution %d:%d", t.Distribute, t.Span)
+		return fail("distribution %d:%d: the first number is not within 1 to %d", t.Distribute, t.Span, math.MaxInt32)
 	case t.Span < 1 || t.Span > message.DestinationsPerBlock:
 		return fail("span %d is not within 1 to %d", t.Span, message.DestinationsPerBlock)
 	}
@@ -44,7 +44,7 @@ func checkTest(t *Test) error {
 	}
 	b := &t.BRW
 	if _, ok := checkMode(b); !ok {
-		return fail("check %q does not exist", b.Check)
+		return fail("unknown check %q", b.Check)
 	}
 	pages := (b.Size + message.PageSize - 1) / message.PageSize
 	switch {
@@ -191,7 +191,7 @@ func (s *session) admit(t *Test) (b *batch, from, to *group, err error) {
 	case to == nil:
 		return nil, nil, nil, notFound("group", t.To)
 	case t.Span > len(to.members):
-		err = refuse(syscall.EINVAL, "test", string(t.Kind), "span %d over a group of %d nodes", t.Span, len(to.members))
+		err = refuse(syscall.EINVAL, "test", string(t.Kind), "span %d is more than the %d nodes of the group", t.Span, len(to.members))
 	case t.Kind == BulkTest && s.features&message.BulkLength == 0 && (t.BRW.Size%message.PageSize != 0 || t.BRW.Offset != 0):
 		err = refuse(syscall.EINVAL, "test", string(t.Kind),
 			"size %d, offset %d: the nodes of this session only support whole pages", t.BRW.Size, t.BRW.Offset)

@@ -51,7 +51,7 @@ func (c *Console) RefreshGroup(ctx context.Context, key Key, name string) (Group
 // is no such group, EBUSY if a test uses it, and EINVAL if states is invalid.
 func (c *Console) CleanGroup(ctx context.Context, key Key, name string, states State) (GroupChange, error) {
 	if states == 0 || states&^(Active|Invalid) != 0 {
-		return GroupChange{}, refuse(syscall.EINVAL, "group", name, "states %#x", uint8(states))
+		return GroupChange{}, refuse(syscall.EINVAL, "group", name, "invalid states %#x", uint8(states))
 	}
 	return c.changeGroup(ctx, key, name, func(m *member) bool { return m.state&states != 0 })
 }

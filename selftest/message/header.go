@@ -73,11 +73,11 @@ func NewHeader(f Features) Header { return Header{Version: Version, Features: f}
 // Errors of Decode and Peek. The returned errors wrap these and contain the value found.
 var (
 	// ErrSize means that a message does not have 160 bytes.
-	ErrSize = errors.New("not 160 bytes")
+	ErrSize = errors.New("must be 160 bytes")
 	// ErrMagic means that a message does not begin with Magic.
-	ErrMagic = errors.New("bad magic")
+	ErrMagic = errors.New("unknown magic")
 	// ErrType means that a message has another type than expected.
-	ErrType = errors.New("message of another type")
+	ErrType = errors.New("wrong message type")
 )
 
 // view reads and writes the fields of a message in the message's byte order.

@@ -84,7 +84,7 @@ func (p *BRWParameters) Bytes(f Features) (uint32, error) {
 	case p.Op != BRWRead && p.Op != BRWWrite:
 		return wrong("opc", p.Op, "neither read nor write")
 	case !Check(p.Flags).Valid():
-		return wrong("flags", p.Flags, "no check")
+		return wrong("flags", p.Flags, "unknown check")
 	case length < 8 || length > MaxBulk || length%8 != 0:
 		return wrong(field, length, "not a multiple of 8 from 8 to %d", MaxBulk)
 	case p.Offset%8 != 0:

@@ -75,7 +75,7 @@ func (e *MismatchError) Error() string {
 	if e.Got == PoisonWord {
 		return fmt.Sprintf("bulk: no data arrived at offset %d", e.Offset)
 	}
-	return fmt.Sprintf("bulk: %#x at offset %d, want %#x", e.Got, e.Offset, e.Want)
+	return fmt.Sprintf("bulk: the data at offset %d is %#x instead of %#x", e.Got, e.Offset, e.Want)
 }
 
 // Check compares those words of b that c selects with the pattern of a sender with byte order o. It returns a

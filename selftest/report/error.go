@@ -34,4 +34,4 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Errno }
 
 // ErrGroupChanged means that two samples cannot be compared, because they have different nodes.
-var ErrGroupChanged = errors.New("selftest: group is changed")
+var ErrGroupChanged = errors.New("selftest: the nodes of the group changed between the two samples")

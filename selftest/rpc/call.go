@@ -143,9 +143,9 @@ func (k *Call) check() error {
 	n := k.To.NID
 	switch {
 	case n.IsAny() || n.IsZero() || k.To.PID == 0 || k.To.PID == lnet.PIDAny:
-		return fmt.Errorf("RPC to %s: not one process: %w", k.To, ErrInvalid)
+		return fmt.Errorf("RPC to %s: not the ID of one process: %w", k.To, ErrInvalid)
 	case len(k.Bulk.Bytes) > message.MaxBulk:
-		return fmt.Errorf("RPC to %s: bulk of %d bytes: %w", k.To, len(k.Bulk.Bytes), ErrInvalid)
+		return fmt.Errorf("RPC to %s: bulk of %d bytes: more than the maximum: %w", k.To, len(k.Bulk.Bytes), ErrInvalid)
 	}
 	return nil
 }
@@ -307,10 +307,10 @@ func (k *Call) judge() (refused bool) {
 func (k *Call) end() {
 	if w := &k.parts[partBulk]; k.err == nil && len(k.Bulk.Bytes) > 0 && !w.done {
 		if _, status, _ := message.ReplyStatus(k.reply[:], k.replyType()); status == message.OK {
-			k.err = fmt.Errorf("bulk of %s: none: %w", k.To, ErrShortBulk)
+			k.err = fmt.Errorf("bulk from %s: no data arrived: %w", k.To, ErrShortBulk)
 		}
 	} else if k.err == nil && w.done && w.length != len(k.Bulk.Bytes) {
-		k.err = fmt.Errorf("bulk of %s: %d bytes instead of %d: %w", k.To, w.length, len(k.Bulk.Bytes), ErrShortBulk)
+		k.err = fmt.Errorf("bulk from %s: %d bytes instead of %d: %w", k.To, w.length, len(k.Bulk.Bytes), ErrShortBulk)
 	}
 	k.active = false
 	k.took = time.Since(k.started)

@@ -72,10 +72,10 @@ func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 // (transport 6.3). It returns EADDRINUSE, EADDRNOTAVAIL, or an error of the node.
 func (c *Core) assignNumber(a transport.Address) (uint16, *portals.Claim, error) {
 	if a.TMID != transport.Dynamic && (a.TMID == 0 || a.TMID > transport.MaxTMID) {
-		return 0, nil, fmt.Errorf("number %d: %w", a.TMID, syscall.EINVAL)
+		return 0, nil, fmt.Errorf("TM number %d is not within 1 to %d: %w", a.TMID, transport.MaxTMID, syscall.EINVAL)
 	}
 	if a.Portal == lnet.ReservedPortal || a.Portal >= lnet.Portals {
-		return 0, nil, fmt.Errorf("portal %d: %w", a.Portal, syscall.EINVAL)
+		return 0, nil, fmt.Errorf("portal %d is not within 1 to %d: %w", a.Portal, lnet.Portals-1, syscall.EINVAL)
 	}
 	if a.TMID != transport.Dynamic {
 		claim, err := c.claim(a.Portal, a.TMID)

@@ -102,7 +102,7 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 		return fail(wrap(err))
 	}
 	if !d.local(a.NID, a.PID) {
-		return fail(fmt.Errorf("the address is not on this node, which has PID %d: %w", d.core.node.PID(), syscall.ENOENT))
+		return fail(fmt.Errorf("the address does not belong to this node, which has PID %d: %w", d.core.node.PID(), syscall.ENOENT))
 	}
 	id, claim, err := d.core.assignNumber(a)
 	if err != nil {
@@ -161,7 +161,7 @@ func (d *domain) Close() error {
 	forget := d.unregisterAbort
 	d.mu.Unlock()
 	if tms > 0 || buffers > 0 || areas > 0 {
-		return fmt.Errorf("inproc: close a domain with %d TMs, %d buffers, %d pieces of memory: %w",
+		return fmt.Errorf("inproc: close domain: %d TMs, %d buffers and %d pieces of memory are still in use: %w",
 			tms, buffers, areas, syscall.EBUSY)
 	}
 	forget()

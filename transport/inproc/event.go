@@ -23,8 +23,8 @@ const (
 var (
 	errCanceled error = syscall.ECANCELED
 	errTimedOut error = syscall.ETIMEDOUT
-	errNoSender       = fmt.Errorf("inproc: the message has no usable sender: %w", syscall.EPROTO)
-	errGivenUp  error = &Error{syscall.EHOSTUNREACH, errors.New("given up before it was sent")}
+	errNoSender       = fmt.Errorf("inproc: the sender of the message has no valid address: %w", syscall.EPROTO)
+	errGivenUp  error = &Error{syscall.EHOSTUNREACH, errors.New("canceled before it was sent")}
 )
 
 // interpret returns the meaning of an event of the op's descriptor. For intermediate and final, it also sets

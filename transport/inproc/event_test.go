@@ -98,7 +98,7 @@ func TestInterpretEvents(t *testing.T) {
 		{"sent", senders, []portals.Event{{Type: send, Unlinked: true, Length: 100, Offset: 7}}, false, done},
 		{"not sent", senders, []portals.Event{{Type: send, Unlinked: true, Err: broken}}, false, eio},
 		{"canceled before it was sent", senders, []portals.Event{{Type: send, Unlinked: true, Err: portals.ErrCanceled}}, true, ended},
-		{"given up before it was sent", senders, []portals.Event{{Type: send, Unlinked: true, Err: portals.ErrCanceled}}, false,
+		{"canceled before it was sent", senders, []portals.Event{{Type: send, Unlinked: true, Err: portals.ErrCanceled}}, false,
 			[]completionFields{{final: true, errno: syscall.EHOSTUNREACH}}},
 		{"canceled while it was sent", senders, []portals.Event{{Type: send, Unlinked: true, Err: portals.ErrTimedOut}}, true, ended},
 		{"ends later", notFetcher, []portals.Event{{Type: send}, {Type: portals.EventGet}}, false, nil},

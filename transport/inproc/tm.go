@@ -37,10 +37,10 @@ var (
 	errStopped    = fmt.Errorf("inproc: the TM is stopped: %w", syscall.ESHUTDOWN)
 	errDown       = fmt.Errorf("inproc: the node is closed: %w", &Error{Errno: syscall.ESHUTDOWN, Err: node.ErrClosed})
 	errNodeClosed = fmt.Errorf("inproc: the node is closed: %w", &Error{Errno: syscall.EPIPE, Err: node.ErrClosed})
-	errBusy       = fmt.Errorf("inproc: an op on the buffer is under way: %w", syscall.EBUSY)
-	errForeign    = fmt.Errorf("inproc: the buffer is none of this domain: %w", syscall.EINVAL)
+	errBusy       = fmt.Errorf("inproc: an operation on the buffer is still in progress: %w", syscall.EBUSY)
+	errForeign    = fmt.Errorf("inproc: the buffer does not belong to this domain: %w", syscall.EINVAL)
 	errNoQueue    = fmt.Errorf("inproc: no such queue: %w", syscall.EINVAL)
-	errLength     = fmt.Errorf("inproc: length is not within the buffer: %w", syscall.EINVAL)
+	errLength     = fmt.Errorf("inproc: the length is not within the buffer: %w", syscall.EINVAL)
 )
 
 func (t *tm) Address() transport.Address { return t.address }
@@ -137,7 +137,7 @@ func (t *tm) Stop() error {
 	}
 	if n := t.ops.Load() / opUnderWay; n > 0 {
 		t.stopped.Store(false)
-		return fmt.Errorf("inproc: stop %s: %d ops are under way: %w", t.address, n, syscall.EBUSY)
+		return fmt.Errorf("inproc: stop %s: %d operations are still in progress: %w", t.address, n, syscall.EBUSY)
 	}
 	t.domain.core.directory.remove(t)
 	t.domain.core.node.Unclaim(t.claim)

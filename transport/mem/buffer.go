@@ -28,7 +28,7 @@ type buffer struct {
 // Deregister ends the registration. It returns EBUSY if an op waits.
 func (b *buffer) Deregister() error {
 	if b.tm.Load() != nil {
-		return fmt.Errorf("mem: deregister a buffer that waits: %w", syscall.EBUSY)
+		return fmt.Errorf("mem: deregister: an operation on the buffer is still in progress: %w", syscall.EBUSY)
 	}
 	b.domain.mu.Lock()
 	defer b.domain.mu.Unlock()

@@ -163,7 +163,7 @@ func (d *domain) start(ctx context.Context, a transport.Address, out completion.
 		return nil, err
 	}
 	if a.PID != lnet.PIDLustre || !a.NID.IsLoopback() && !slices.Contains(d.host.nids, a.NID) {
-		return nil, fmt.Errorf("mem: start at %v, PID %v: %w", a.NID, a.PID, syscall.ENOENT)
+		return nil, fmt.Errorf("mem: start at %v, PID %v: the host does not have this address: %w", a.NID, a.PID, syscall.ENOENT)
 	}
 	t := &tm{out: out, domain: d, host: d.host, address: a}
 	if err := d.host.register(t); err != nil {
@@ -180,7 +180,7 @@ func (d *domain) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tms > 0 || d.buffers > 0 || len(d.areas) > 0 {
-		return fmt.Errorf("mem: close a domain with %d TMs, %d buffers, %d pieces of memory: %w",
+		return fmt.Errorf("mem: close domain: %d TMs, %d buffers and %d pieces of memory are still in use: %w",
 			d.tms, d.buffers, len(d.areas), syscall.EBUSY)
 	}
 	return nil

@@ -111,9 +111,9 @@ func (n *Network) join(h *host) error {
 	for _, nid := range h.nids {
 		switch o := hosts[nid]; {
 		case nid.IsZero() || nid.IsAny() || nid.IsLoopback():
-			return fmt.Errorf("mem: NID %v of a host: %w", nid, syscall.EINVAL)
+			return fmt.Errorf("mem: NID %v: not a NID that a host can have: %w", nid, syscall.EINVAL)
 		case o != nil && o != h:
-			return fmt.Errorf("mem: NID %v is another host's: %w", nid, syscall.EADDRINUSE)
+			return fmt.Errorf("mem: NID %v belongs to another host: %w", nid, syscall.EADDRINUSE)
 		}
 		hosts[nid] = h
 	}

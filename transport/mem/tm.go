@@ -72,9 +72,9 @@ func (t *tm) Submit(ops []transport.Op) (int, error) {
 
 var (
 	errStopped = fmt.Errorf("mem: the TM is stopped: %w", syscall.ESHUTDOWN)
-	errBuffer  = fmt.Errorf("mem: the buffer is none of this domain: %w", syscall.EINVAL)
-	errBusy    = fmt.Errorf("mem: the buffer has an op: %w", syscall.EBUSY)
-	errSizes   = fmt.Errorf("mem: the op does not fit its buffer: %w", syscall.EINVAL)
+	errBuffer  = fmt.Errorf("mem: the buffer does not belong to this domain: %w", syscall.EINVAL)
+	errBusy    = fmt.Errorf("mem: an operation on the buffer is still in progress: %w", syscall.EBUSY)
+	errSizes   = fmt.Errorf("mem: the length of the operation is not within its buffer: %w", syscall.EINVAL)
 	errQueue   = fmt.Errorf("mem: there is no such queue: %w", syscall.EINVAL)
 )
 
@@ -163,12 +163,12 @@ func (t *tm) execute(b *buffer, op *transport.Op) {
 // Errors of sends and active bulk. LNet also reports errNoHost; the others occur only with Config.Strict.
 var (
 	errNoHost      = fmt.Errorf("mem: no host has the NID: %w", syscall.EHOSTUNREACH)
-	errNoTM        = fmt.Errorf("mem: no TM is there: %w", syscall.ENETUNREACH)
+	errNoTM        = fmt.Errorf("mem: no TM has the address: %w", syscall.ENETUNREACH)
 	errNoBuffer    = fmt.Errorf("mem: the receive queue is empty: %w", syscall.ENOBUFS)
 	errTooLong     = fmt.Errorf("mem: the message is longer than MinReceiveSize: %w", syscall.EMSGSIZE)
 	errStale       = fmt.Errorf("mem: no buffer has the descriptor: %w", syscall.ENOENT)
 	errDirection   = fmt.Errorf("mem: the descriptor is for the other direction: %w", syscall.EPERM)
-	errBulkTooLong = fmt.Errorf("mem: the passive buffer is shorter: %w", syscall.EFBIG)
+	errBulkTooLong = fmt.Errorf("mem: the passive buffer is shorter than the data: %w", syscall.EFBIG)
 )
 
 // transfer finds the peer of op and moves the data. answered is false if LNet would never answer op, so that
@@ -307,7 +307,7 @@ func (t *tm) Stop() error {
 	t.mu.Unlock()
 	switch {
 	case waiting > 0:
-		return fmt.Errorf("mem: stop a TM with %d ops: %w", waiting, syscall.EBUSY)
+		return fmt.Errorf("mem: stop: %d operations of the TM are still in progress: %w", waiting, syscall.EBUSY)
 	case stopped:
 		return nil
 	}

@@ -58,7 +58,7 @@ func (t *table) find(index uint32) *buffer {
 // put stores b at its index. It returns EPROTO if the index is in use or too large.
 func (t *table) put(b *buffer) error {
 	if b.index >= maxIndex {
-		return fmt.Errorf("buffer index %d: %w", b.index, syscall.EPROTO)
+		return fmt.Errorf("lnetd assigned buffer index %d, which is too large: %w", b.index, syscall.EPROTO)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +74,7 @@ func (t *table) put(b *buffer) error {
 		slots = &more
 	}
 	if !(*slots)[b.index].CompareAndSwap(nil, b) {
-		return fmt.Errorf("buffer index %d for two: %w", b.index, syscall.EPROTO)
+		return fmt.Errorf("lnetd assigned buffer index %d to two buffers: %w", b.index, syscall.EPROTO)
 	}
 	t.n++
 	return nil

@@ -248,7 +248,7 @@ func (c *connection) read() {
 		}
 		if err != nil {
 			closeAll(fds)
-			c.end(fmt.Errorf("remote: lnetd has sent what makes no sense: %w", err))
+			c.end(fmt.Errorf("remote: lnetd violated the protocol: %w", err))
 			return
 		}
 	}
@@ -286,7 +286,7 @@ func (c *connection) dispatch(record []byte, fds []int) error {
 		wanted = h.Opcode.ReplyFDs()
 	}
 	if len(fds) != wanted {
-		return fmt.Errorf("remote: %d descriptors with %v: %w", len(fds), h.Opcode, syscall.EPROTO)
+		return fmt.Errorf("remote: lnetd sent an unexpected number of %d file descriptors with %v: %w", len(fds), h.Opcode, syscall.EPROTO)
 	}
 	if h.Opcode == protocol.OpNotice {
 		return c.handleNotice(body)
@@ -295,7 +295,7 @@ func (c *connection) dispatch(record []byte, fds []int) error {
 	a := c.calls[h.Sequence]
 	if a == nil || a.opcode != h.Opcode {
 		c.mu.Unlock()
-		return fmt.Errorf("remote: a reply, %v %d, to nothing: %w", h.Opcode, h.Sequence, syscall.EPROTO)
+		return fmt.Errorf("remote: lnetd sent a reply without a request, %v number %d: %w", h.Opcode, h.Sequence, syscall.EPROTO)
 	}
 	delete(c.calls, h.Sequence)
 	c.mu.Unlock()

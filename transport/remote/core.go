@@ -96,7 +96,7 @@ func (*Core) Name() string { return "lnetd" }
 // the socket and a remedy.
 func (c *Core) Open(ctx context.Context) (transport.CoreDomain, error) {
 	if n := c.config.Completions; n < 1 || n > protocol.MaxCompletions {
-		return nil, fmt.Errorf("remote: Config.Completions is %d, not 1 to %d: %w", n, protocol.MaxCompletions, syscall.EINVAL)
+		return nil, fmt.Errorf("remote: Config.Completions %d is not within 1 to %d: %w", n, protocol.MaxCompletions, syscall.EINVAL)
 	}
 	path := c.config.Path
 	if path == "" {

@@ -46,36 +46,36 @@ var remedies = []struct {
 }{
 	{
 		syscall.ENOENT,
-		"there is no such socket: start lnetd, or say where its socket is", "",
+		"the socket does not exist: start lnetd, or give the path of its socket", "",
 	},
 	{
 		syscall.ENOTDIR,
-		"a part of the path is no directory: say where lnetd's socket is", "",
+		"a part of the path is not a directory: give the path of lnetd's socket", "",
 	},
 	{
 		syscall.ECONNREFUSED,
-		"nobody listens: lnetd has ended, start it again", "",
+		"no process listens on the socket: start lnetd again", "",
 	},
 	{
 		syscall.EACCES,
-		"this user may not connect: he has to be in the socket's group",
+		"this user may not connect: add the user to the group of the socket",
 		"lnetd has no rule for this user: its administrator can add one",
 	},
 	{
 		syscall.EPROTOTYPE,
-		"this is a socket of another kind, such as the one for lnetdctl", "",
+		"this is a socket of another type, such as the one for lnetdctl: give the path of lnetd's socket for programs", "",
 	},
 	{
 		syscall.EPROTO,
-		"", "lnetd and this program are not made for each other: one of them is too old",
+		"", "lnetd and this program have no protocol version in common: one of them is too old",
 	},
 	{
 		syscall.EDQUOT,
-		"", "this user has as many connections as lnetd's rules let him have",
+		"", "this user already has the maximum number of connections that lnetd's rules allow",
 	},
 	{
 		syscall.EPIPE,
-		"", "lnetd has closed the connection at once",
+		"", "lnetd closed the connection at once",
 	},
 }
 
@@ -86,10 +86,10 @@ const pathMax = 107
 // is too long, or does not name a socket. It returns "" if there is no such problem.
 func pathProblem(path string, err error) string {
 	if len(path) > pathMax && errors.Is(err, syscall.EINVAL) {
-		return fmt.Sprintf("the path has %d bytes, but at most %d are possible: take a shorter one, or a link", len(path), pathMax)
+		return fmt.Sprintf("the path has %d bytes, but at most %d are possible: use a shorter path or a symbolic link", len(path), pathMax)
 	}
 	if info, e := os.Stat(path); errors.Is(err, syscall.ECONNREFUSED) && e == nil && info.Mode()&fs.ModeSocket == 0 {
-		return "this is no socket: say where lnetd's socket is"
+		return "not a socket: give the path of lnetd's socket"
 	}
 	return ""
 }

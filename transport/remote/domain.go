@@ -153,7 +153,11 @@ func (d *domain) Close() error {
 	tms := len(d.tms)
 	d.mu.Unlock()
 	if buffers, memory := d.table.len(), d.store.inUse(); tms > 0 || buffers > 0 || memory {
-		return fmt.Errorf("remote: close a domain with %d TMs, %d buffers, memory %v: %w", tms, buffers, memory, syscall.EBUSY)
+		still := "no allocated memory"
+		if memory {
+			still = "allocated memory"
+		}
+		return fmt.Errorf("remote: close domain: it still has %d TMs, %d buffers and %s: %w", tms, buffers, still, syscall.EBUSY)
 	}
 	d.connection.waitAllUndone()
 	d.store.removeAllAreas()

@@ -12,18 +12,18 @@ import (
 var (
 	errClosed    = fmt.Errorf("remote: the domain is closed: %w", syscall.ESHUTDOWN)
 	errStopped   = fmt.Errorf("remote: the TM is stopped: %w", syscall.ESHUTDOWN)
-	errBuffer    = fmt.Errorf("remote: the buffer is none of this domain: %w", syscall.EINVAL)
-	errBusy      = fmt.Errorf("remote: an op on the buffer is under way: %w", syscall.EBUSY)
-	errSizes     = fmt.Errorf("remote: the op does not fit its buffer: %w", syscall.EINVAL)
+	errBuffer    = fmt.Errorf("remote: the buffer does not belong to this domain: %w", syscall.EINVAL)
+	errBusy      = fmt.Errorf("remote: an operation on the buffer is still in progress: %w", syscall.EBUSY)
+	errSizes     = fmt.Errorf("remote: the length of the operation is not within its buffer: %w", syscall.EINVAL)
 	errQueue     = fmt.Errorf("remote: there is no such queue: %w", syscall.EINVAL)
-	errCredits   = fmt.Errorf("remote: no room for the events of another op: %w", syscall.ENOBUFS)
-	errFull      = fmt.Errorf("remote: lnetd does not take what was submitted: %w", syscall.ENOBUFS)
-	errTruncated = fmt.Errorf("a record, or what comes with it, is too long: %w", syscall.EPROTO)
+	errCredits   = fmt.Errorf("remote: no room for the events of another operation: %w", syscall.ENOBUFS)
+	errFull      = fmt.Errorf("remote: the submission queue is full, because lnetd does not read it: %w", syscall.ENOBUFS)
+	errTruncated = fmt.Errorf("a record or its file descriptors exceed the maximum length: %w", syscall.EPROTO)
 )
 
 // silentError returns the error for a connection on which lnetd has sent nothing for duration d.
 func silentError(d time.Duration) error {
-	return fmt.Errorf("it has not answered for %v, though it runs or is stopped: %w", d, syscall.ETIMEDOUT)
+	return fmt.Errorf("lnetd has not answered for %v, although its process exists: %w", d, syscall.ETIMEDOUT)
 }
 
 // endOfConnection returns the error that describes why the connection has ended. n is lnetd's last notice
@@ -32,15 +32,15 @@ func silentError(d time.Duration) error {
 func endOfConnection(n *protocol.Notice, err error) error {
 	switch {
 	case n != nil && n.Kind == protocol.NoticeCutOff:
-		return fmt.Errorf("remote: lnetd has cut this program off: %s: %w (%w)", n.Text, n.Errno(), syscall.EPIPE)
+		return fmt.Errorf("remote: lnetd disconnected this program: %s: %w (%w)", n.Text, n.Errno(), syscall.EPIPE)
 	case err != nil:
-		return fmt.Errorf("remote: the connection to lnetd is over: %w (%w)", err, syscall.EPIPE)
+		return fmt.Errorf("remote: the connection to lnetd was lost: %w (%w)", err, syscall.EPIPE)
 	case n != nil && n.Text != "":
-		return fmt.Errorf("remote: lnetd has ended, as it had said: %s: %w", n.Text, syscall.EPIPE)
+		return fmt.Errorf("remote: lnetd ended, as announced: %s: %w", n.Text, syscall.EPIPE)
 	case n != nil:
-		return fmt.Errorf("remote: lnetd has ended, as it had said: %w", syscall.EPIPE)
+		return fmt.Errorf("remote: lnetd ended, as announced: %w", syscall.EPIPE)
 	}
-	return fmt.Errorf("remote: lnetd is gone, it has not said why: %w", syscall.EPIPE)
+	return fmt.Errorf("remote: lnetd closed the connection without giving a reason: %w", syscall.EPIPE)
 }
 
 // opError is the error of an op that lnetd has begun and that failed. It is an errno, usually less than 256,

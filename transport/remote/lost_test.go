@@ -78,7 +78,7 @@ func TestLnetdEnds(t *testing.T) {
 	f.die()
 	asking.Wait()
 	<-waiting
-	if err := reapUntilDown(t, first, syscall.EPIPE, 2); !strings.Contains(err.Error(), "not said why") {
+	if err := reapUntilDown(t, first, syscall.EPIPE, 2); !strings.Contains(err.Error(), "without giving a reason") {
 		t.Error(err)
 	}
 	op := transport.Op{Queue: transport.MsgSend, Buffer: idle, Length: 1, Peer: far}

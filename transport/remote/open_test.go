@@ -84,10 +84,10 @@ func TestNoLnetd(t *testing.T) {
 		words string
 	}{
 		{filepath.Join(dir, "nothing"), syscall.ENOENT, "start lnetd"},
-		{dead, syscall.ECONNREFUSED, "nobody listens"},
-		{file, syscall.ECONNREFUSED, "is no socket"},
-		{dir, syscall.ECONNREFUSED, "is no socket"},
-		{filepath.Join(file, "s"), syscall.ENOTDIR, "no directory"},
+		{dead, syscall.ECONNREFUSED, "no process listens"},
+		{file, syscall.ECONNREFUSED, "not a socket"},
+		{dir, syscall.ECONNREFUSED, "not a socket"},
+		{filepath.Join(file, "s"), syscall.ENOTDIR, "not a directory"},
 		{filepath.Join(dir, strings.Repeat("x", 108)), syscall.EINVAL, "at most 107"},
 		{listen("control.sock", "unix"), syscall.EPROTOTYPE, "lnetdctl"},
 	} {

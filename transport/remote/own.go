@@ -80,7 +80,7 @@ func (s *store) duplicate(ctx context.Context, segments [][]byte) ([][]byte, *fo
 	}
 	s.mu.Unlock()
 	if copied+n > s.maxCopied {
-		return nil, nil, fmt.Errorf("%d bytes whose pages cannot be exchanged must be copied, and %d of %d are (remote.Config.CopyMemory): %w",
+		return nil, nil, fmt.Errorf("%d bytes must be copied because their pages cannot be exchanged, but %d of at most %d bytes are already copied (remote.Config.CopyMemory): %w",
 			n, copied, s.maxCopied, syscall.EDQUOT)
 	}
 	memory, err := s.alloc(ctx, n)

@@ -16,7 +16,7 @@ import (
 const maxSilence = time.Second
 
 // errSilent is the error of a cancelled op that has ended because lnetd does not answer.
-var errSilent = fmt.Errorf("remote: lnetd does not answer, and the op has ended without it: %w", syscall.ECANCELED)
+var errSilent = fmt.Errorf("remote: the operation was canceled, because lnetd does not answer: %w", syscall.ECANCELED)
 
 // cancels holds the cancelled ops of a TM that lnetd has not ended yet. The TM's mu guards it.
 type cancels struct {

@@ -303,12 +303,12 @@ func (s *store) acquire(segments [][]byte, limits *protocol.Limits) (ranges []pr
 	for _, b := range segments {
 		a, p := s.areaOf(b)
 		if p == nil || len(b) == 0 {
-			return nil, nil, fmt.Errorf("memory that is not of the store: %w", syscall.EINVAL)
+			return nil, nil, fmt.Errorf("memory that was not allocated from this domain: %w", syscall.EINVAL)
 		}
 		pieces = append(pieces, p)
 		for from := int(address(b) - a.address); len(b) > 0; {
 			if len(ranges) == int(limits.Segments) {
-				return nil, nil, fmt.Errorf("more than %d ranges: %w", limits.Segments, syscall.EFBIG)
+				return nil, nil, fmt.Errorf("the memory consists of more than %d ranges: %w", limits.Segments, syscall.EFBIG)
 			}
 			n := min(len(b), int(limits.SegmentSize))
 			ranges = append(ranges, protocol.Range{Area: a.id, Offset: uint64(from), Length: uint32(n)})

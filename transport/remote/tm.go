@@ -98,7 +98,7 @@ func (d *domain) startTM(ctx context.Context, a transport.Address, completions i
 	}
 	if n := int(reply.Credits); n < completions {
 		d.undoStart(c)
-		err := fmt.Errorf("room for %d events, lnetd gives it for %d: %w", completions, n, syscall.ENOBUFS)
+		err := fmt.Errorf("the TM needs room for %d events, but lnetd granted room for %d: %w", completions, n, syscall.ENOBUFS)
 		return nil, errors.Join(err, ring.Close())
 	}
 	a.TMID = uint16(reply.TMID)
@@ -112,7 +112,7 @@ func entriesFor(completions, entries int) (uint32, error) {
 	n := uint32(max(entries, min(completions, protocol.MaxCompletions)))
 	for int(protocol.Credits(protocol.Granted(n))) < completions {
 		if n = protocol.Granted(n) + 1; n > protocol.MaxCompletions {
-			return 0, fmt.Errorf("room for %d events, there is for %d: %w",
+			return 0, fmt.Errorf("the TM needs room for %d events, more than the maximum of %d: %w",
 				completions, protocol.Credits(protocol.MaxCompletions), syscall.ENOBUFS)
 		}
 	}
@@ -124,10 +124,10 @@ func fits(a *transport.Address, reply *protocol.TMStartReply, ring *shm.Client) 
 	n := int(reply.Completions)
 	want := shared.Sizes{Submissions: protocol.SubmissionsPerCompletion * n, Completions: n}
 	if got := ring.Sizes(); got != want {
-		return fmt.Errorf("a ring with room for %+v, not %+v: %w", got, want, syscall.EPROTO)
+		return fmt.Errorf("lnetd made a ring with %+v instead of %+v: %w", got, want, syscall.EPROTO)
 	}
 	if a.TMID != transport.Dynamic && uint32(a.TMID) != reply.TMID {
-		return fmt.Errorf("started number %d instead: %w", reply.TMID, syscall.EPROTO)
+		return fmt.Errorf("lnetd started a TM with the number %d instead of the requested one: %w", reply.TMID, syscall.EPROTO)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (t *tm) MatchBits() transport.MatchBits { return t.first }
 // because the ring cannot grow.
 func (t *tm) Grow(n int) error {
 	if n > t.credits {
-		return fmt.Errorf("remote: room for %d events, the TM has for %d (remote.Config.Completions): %w",
+		return fmt.Errorf("remote: the TM needs room for %d events, but only has room for %d (remote.Config.Completions): %w",
 			n, t.credits, syscall.ENOBUFS)
 	}
 	return nil
@@ -224,7 +224,7 @@ func (t *tm) Stop() error {
 	case t.ops > t.cancels.abandoned && t.endError == nil:
 		n := t.ops - t.cancels.abandoned
 		t.mu.Unlock()
-		return fmt.Errorf("remote: stop %s: %d ops are under way: %w", t.address, n, syscall.EBUSY)
+		return fmt.Errorf("remote: stop %s: %d operations are still in progress: %w", t.address, n, syscall.EBUSY)
 	}
 	t.stopped = true
 	left := t.cancels.abandoned

@@ -55,7 +55,7 @@ type Completion struct {
 
 var (
 	errStatus = errors.New("neither 0 nor the negative of an errno")
-	errNoOp   = errors.New("an op is named in what tells of the TM")
+	errNoOp   = errors.New("must be 0 in a completion about the TM")
 )
 
 // Put encodes c into b. It overwrites all bytes of b.

@@ -86,10 +86,10 @@ type Submission struct {
 }
 
 var (
-	errOpcode   = errors.New("there is no such opcode")
+	errOpcode   = errors.New("unknown opcode")
 	errFlags    = errors.New("unknown flags")
-	errReserved = errors.New("is not 0")
-	errWildcard = errors.New("is the wildcard")
+	errReserved = errors.New("must be 0")
+	errWildcard = errors.New("must not be a wildcard")
 )
 
 // Put encodes s into b. It overwrites all bytes of b.

@@ -41,7 +41,7 @@ type BufRegister struct {
 }
 
 var (
-	errNoRange  = fmt.Errorf("no range: %w", syscall.EINVAL)
+	errNoRange  = fmt.Errorf("there is no range: %w", syscall.EINVAL)
 	errOverflow = fmt.Errorf("range ends beyond 64 bits: %w", syscall.EINVAL)
 )
 

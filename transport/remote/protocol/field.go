@@ -21,13 +21,13 @@ func fieldError(what, field string, value any, err error) error {
 
 // errOutsideRange returns the error for a number that is not within low to high.
 func errOutsideRange(what, field string, value, low, high uint64) error {
-	return fieldError(what, field, value, fmt.Errorf("not %d to %d: %w", low, high, syscall.EINVAL))
+	return fieldError(what, field, value, fmt.Errorf("not within %d to %d: %w", low, high, syscall.EINVAL))
 }
 
 // checkLength returns an error if the length of body b is not n bytes.
 func checkLength(what string, b []byte, n int) error {
 	if len(b) != n {
-		return fieldError(what, "body", len(b), fmt.Errorf("not %d bytes: %w", n, syscall.EINVAL))
+		return fieldError(what, "body", len(b), fmt.Errorf("must be %d bytes: %w", n, syscall.EINVAL))
 	}
 	return nil
 }

@@ -37,11 +37,11 @@ const (
 )
 
 var (
-	errMagic    = fmt.Errorf("not %#x: %w", uint32(magic), syscall.EPROTO)
-	errVersion  = fmt.Errorf("not %d: %w", Version, syscall.EPROTO)
-	errLength   = fmt.Errorf("not the number of bytes that have come: %w", syscall.EPROTO)
-	errShort    = fmt.Errorf("not %d to %d bytes: %w", HeaderSize, MaxRecord, syscall.EPROTO)
-	errStatus   = fmt.Errorf("neither 0 nor that of a failure, -1 to -%d: %w", maxErrno, syscall.EPROTO)
+	errMagic    = fmt.Errorf("must be %#x: %w", uint32(magic), syscall.EPROTO)
+	errVersion  = fmt.Errorf("must be %d: %w", Version, syscall.EPROTO)
+	errLength   = fmt.Errorf("differs from the number of bytes received: %w", syscall.EPROTO)
+	errShort    = fmt.Errorf("not within %d to %d bytes: %w", HeaderSize, MaxRecord, syscall.EPROTO)
+	errStatus   = fmt.Errorf("neither 0 nor the negative of an errno, -1 to -%d: %w", maxErrno, syscall.EPROTO)
 	errHeadZero = fmt.Errorf("must be 0: %w", syscall.EPROTO)
 	errTooLong  = fmt.Errorf("longer than %d bytes: %w", MaxRecord, syscall.EMSGSIZE)
 )

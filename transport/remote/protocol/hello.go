@@ -36,11 +36,11 @@ type Hello struct {
 }
 
 var (
-	errVersions   = fmt.Errorf("below the lowest: %w", syscall.EINVAL)
-	errProgram    = fmt.Errorf("does not end with NUL, or goes on behind it: %w", syscall.EINVAL)
-	errNoVersion  = fmt.Errorf("not spoken here, which is %d: %w", Version, syscall.EPROTO)
-	errNotOffered = fmt.Errorf("not one of those asked for: %w", syscall.EPROTO)
-	errFeature    = fmt.Errorf("not to be had: %w", syscall.EOPNOTSUPP)
+	errVersions   = fmt.Errorf("below the lowest version: %w", syscall.EINVAL)
+	errProgram    = fmt.Errorf("must be a name followed only by NUL bytes: %w", syscall.EINVAL)
+	errNoVersion  = fmt.Errorf("this side only supports version %d: %w", Version, syscall.EPROTO)
+	errNotOffered = fmt.Errorf("was not requested: %w", syscall.EPROTO)
+	errFeature    = fmt.Errorf("not supported by lnetd: %w", syscall.EOPNOTSUPP)
 )
 
 // Opcode returns OpHello.

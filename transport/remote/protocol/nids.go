@@ -68,7 +68,7 @@ func (r *NIDsReply) Decode(b []byte) error {
 // length of b differs, or if the count exceeds most.
 func decodeCount(what string, b []byte, head, size, most int) (int, error) {
 	if len(b) < head {
-		return 0, fieldError(what, "body", len(b), fmt.Errorf("less than %d bytes: %w", head, syscall.EINVAL))
+		return 0, fieldError(what, "body", len(b), fmt.Errorf("must be at least %d bytes: %w", head, syscall.EINVAL))
 	}
 	count := binary.LittleEndian.Uint32(b)
 	if count > uint32(most) {

@@ -87,7 +87,7 @@ func (n *Notice) Append(b []byte) []byte {
 // Decode implements Body. Unprintable bytes of the text become "?".
 func (n *Notice) Decode(b []byte) error {
 	if len(b) < noticeHead {
-		return fieldError("notice", "body", len(b), fmt.Errorf("less than %d bytes: %w", noticeHead, syscall.EINVAL))
+		return fieldError("notice", "body", len(b), fmt.Errorf("must be at least %d bytes: %w", noticeHead, syscall.EINVAL))
 	}
 	if len(b) > noticeHead+MaxText {
 		return fieldError("notice", "text", len(b)-noticeHead, errText)

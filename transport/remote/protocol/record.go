@@ -27,7 +27,7 @@ type Request interface {
 
 var (
 	errOpcode = fmt.Errorf("unknown: %w", syscall.EOPNOTSUPP)
-	errNotice = fmt.Errorf("lnetd's alone: %w", syscall.EPROTO)
+	errNotice = fmt.Errorf("only lnetd may send it: %w", syscall.EPROTO)
 )
 
 // AppendRequest appends a record with request r to b. It returns EMSGSIZE and b unchanged if the record is

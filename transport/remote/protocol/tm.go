@@ -47,10 +47,10 @@ const (
 )
 
 var (
-	errPower       = fmt.Errorf("not a power of two, %d to %d: %w", MinCompletions, MaxCompletions, syscall.EINVAL)
-	errSubmissions = fmt.Errorf("not %d times the completion entries: %w", SubmissionsPerCompletion, syscall.EINVAL)
-	errMatchBits   = fmt.Errorf("not the TM's number and a counter: %w", syscall.EINVAL)
-	errNoHandle    = fmt.Errorf("is no TM's: %w", syscall.EINVAL)
+	errPower       = fmt.Errorf("not a power of two within %d to %d: %w", MinCompletions, MaxCompletions, syscall.EINVAL)
+	errSubmissions = fmt.Errorf("must be %d times the completion entries: %w", SubmissionsPerCompletion, syscall.EINVAL)
+	errMatchBits   = fmt.Errorf("not the number of the TM followed by a counter: %w", syscall.EINVAL)
+	errNoHandle    = fmt.Errorf("not the handle of a TM: %w", syscall.EINVAL)
 )
 
 // TMStart starts a transfer machine. lnetd sends the reply when the start has succeeded or failed. The
