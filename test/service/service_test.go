@@ -179,7 +179,7 @@ func reload(t *testing.T, m *machine) {
 	pid := m.pid(t, "lnetd")
 	// A slow configuration: the pipe has no data yet.
 	m.sh(t, "cd /etc/lnetd && mv lnetd.yaml lnetd.old && mkfifo --mode=644 lnetd.yaml && systemctl reload --no-block lnetd")
-	m.await(t, "lnetd", "StatusText", with("reads the configuration anew; 1 NI is up"))
+	m.await(t, "lnetd", "StatusText", with("reloading the configuration; 1 NI is up"))
 	if s := m.property(t, "lnetd", "ActiveState"); s != "reloading" {
 		t.Errorf("it is %s", s)
 	}

@@ -69,7 +69,7 @@ func (s *areas) add(a *area) uint32 {
 // size exceeds the limits, EBADR if an area does not exist, and EINVAL if a range is not within its area.
 func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments [][]byte, of []*area, err error) {
 	if len(parts) > int(l.Segments) {
-		return nil, nil, fmt.Errorf("%d ranges, but at most %d are allowed: %w", len(parts), l.Segments, syscall.EFBIG)
+		return nil, nil, fmt.Errorf("the buffer has %d ranges, but at most %d are allowed: %w", len(parts), l.Segments, syscall.EFBIG)
 	}
 	var total, last uint64 // last is where the previous segment ends
 	for i, r := range parts {
@@ -81,7 +81,7 @@ func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments []
 			return nil, nil, fmt.Errorf("range %d: %w", i, err)
 		}
 		if total += uint64(r.Length); total > l.BufferSize {
-			return nil, nil, fmt.Errorf("longer than %d bytes: %w", l.BufferSize, syscall.EFBIG)
+			return nil, nil, fmt.Errorf("the buffer is longer than %d bytes: %w", l.BufferSize, syscall.EFBIG)
 		}
 		from, end, k := r.Offset, r.Offset+uint64(r.Length), len(segments)
 		if k > 0 && of[k-1] == a && last == from {
@@ -97,10 +97,10 @@ func (s areas) segments(parts []protocol.Range, l *protocol.Limits) (segments []
 // fits returns EINVAL if a range is not within the area, is empty, or is longer than a segment may be.
 func (a *area) fits(r *protocol.Range, l *protocol.Limits) error {
 	if r.Length == 0 || uint64(r.Length) > l.SegmentSize {
-		return fmt.Errorf("%d bytes are not within 1 to %d: %w", r.Length, l.SegmentSize, syscall.EINVAL)
+		return fmt.Errorf("length %d is not within 1 to %d bytes: %w", r.Length, l.SegmentSize, syscall.EINVAL)
 	}
 	if size := uint64(len(a.bytes)); r.Offset > size || uint64(r.Length) > size-r.Offset {
-		return fmt.Errorf("%d bytes at offset %d exceed the area of %d bytes: %w", r.Length, r.Offset, size, syscall.EINVAL)
+		return fmt.Errorf("length %d at offset %d exceeds the area of %d bytes: %w", r.Length, r.Offset, size, syscall.EINVAL)
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func (c *client) receive() (record *[]byte, fds []int, err error) {
 		*record = (*record)[:n]
 		var bad error
 		if fds, bad = descriptors(control[:controls]); bad != nil {
-			inner = violation("control message: %v", bad)
+			inner = violation("socket control message of a record: %v", bad)
 		}
 		return true
 	})
@@ -201,9 +201,9 @@ func (c *client) receive() (record *[]byte, fds []int, err error) {
 	case inner != nil:
 		err = inner
 	case flags&unix.MSG_CTRUNC != 0:
-		err = violation("too many descriptors with one record")
+		err = violation("a record of the client has too many file descriptors")
 	case len(*record) > protocol.MaxRecord || flags&unix.MSG_TRUNC != 0:
-		err = violation("the record is longer than %d bytes", protocol.MaxRecord)
+		err = violation("a record of the client is longer than %d bytes", protocol.MaxRecord)
 	case len(*record) == 0:
 		err = io.EOF
 	}
@@ -263,7 +263,7 @@ func (c *client) send(record []byte, fds ...int) error {
 	case err == nil:
 		return inner
 	case isTimeout(err):
-		return violation("it does not read its replies")
+		return violation("the client does not read its replies")
 	}
 	return err
 }

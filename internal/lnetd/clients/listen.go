@@ -35,15 +35,15 @@ func Listen(path string, group int) (*unixsocket.Listener, error) {
 func checkType(l Listener) error {
 	raw, err := l.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("clients: %w", err)
+		return fmt.Errorf("clients: read the type of the socket: %w", err)
 	}
 	var kind int
 	var inner error
 	if err := raw.Control(func(fd uintptr) { kind, inner = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TYPE) }); err != nil {
-		return fmt.Errorf("clients: %w", err)
+		return fmt.Errorf("clients: read the type of the socket: %w", err)
 	}
 	if inner != nil {
-		return fmt.Errorf("clients: SO_TYPE: %w", inner)
+		return fmt.Errorf("clients: read SO_TYPE of the socket: %w", inner)
 	}
 	if kind != unix.SOCK_SEQPACKET {
 		return fmt.Errorf("clients: %v is not a SOCK_SEQPACKET socket: %w", l.Addr(), syscall.EPROTOTYPE)

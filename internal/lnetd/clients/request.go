@@ -30,11 +30,11 @@ func (c *client) handle(record []byte, fds []int) error {
 	case errors.Is(err, syscall.EPROTO):
 		return fail(err)
 	case len(fds) != h.Opcode.RequestFDs():
-		return fail(violation("%v with %d descriptors", h.Opcode, len(fds)))
+		return fail(violation("%v has %d file descriptors instead of %d", h.Opcode, len(fds), h.Opcode.RequestFDs()))
 	case c.domain == nil && h.Opcode != protocol.OpHello:
-		return fail(violation("%v before HELLO", h.Opcode))
+		return fail(violation("%v was sent before HELLO", h.Opcode))
 	case c.domain != nil && h.Opcode == protocol.OpHello:
-		return fail(violation("a second HELLO"))
+		return fail(violation("HELLO was sent twice"))
 	case err != nil:
 		closeAll(fds)
 		if err := c.send(protocol.AppendFailure(nil, h, err)); err != nil {
@@ -292,7 +292,7 @@ func (c *client) deregister(index, generation uint32) error {
 	case err != nil:
 		return err
 	case b == nil:
-		return fmt.Errorf("buffer %d does not have the generation %d: %w", index, generation, syscall.EBADR)
+		return fmt.Errorf("buffer %d has another generation than %d, because it was registered again: %w", index, generation, syscall.EBADR)
 	}
 	switch err := c.processSubmissions(); {
 	case err != nil:
@@ -377,7 +377,7 @@ func (r *Rule) startTM(ctx context.Context, d completion.Domain, a transport.Add
 		return err == nil, err
 	})
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return nil, fmt.Errorf("all numbers from %d to %d are in use: %w", r.TMIDs.First, r.TMIDs.Last, err)
+		return nil, fmt.Errorf("all TM numbers from %d to %d are in use: %w", r.TMIDs.First, r.TMIDs.Last, err)
 	}
 	return tm, err
 }

@@ -147,7 +147,7 @@ func TestAreas(t *testing.T) {
 	if _, err := p.request(&protocol.Nop{}, &protocol.Nop{}, good()); err == nil {
 		t.Error("a NOP with a descriptor")
 	}
-	p.cut(syscall.EPROTO, "NOP with 1 descriptors")
+	p.cut(syscall.EPROTO, "NOP has 1 file descriptors instead of 0")
 }
 
 // Buffers must lie within areas. The number of ranges and of bytes is limited.

@@ -151,7 +151,7 @@ func (t *tm) prepareSubmission(s *shm.Submission) error {
 		return nil
 	}
 	if b == nil {
-		return fmt.Errorf("submission of %v: buffer %d does not have the generation %d: %w", s.Opcode, s.Buffer, s.Generation, syscall.EBADR)
+		return fmt.Errorf("submission of %v: buffer %d has another generation than %d, because it was registered again: %w", s.Opcode, s.Buffer, s.Generation, syscall.EBADR)
 	}
 	queue := queues[s.Opcode]
 	m := transport.MatchBits(s.MatchBits)
@@ -229,7 +229,7 @@ func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (beg
 	switch {
 	case t.free() >= need:
 	case !t.hasFreeEntry():
-		return false, fmt.Errorf("submission of %v: the ring has no space for %d completions, nor for a completion that reports this: %w", s.Opcode, need, syscall.ENOSPC)
+		return false, fmt.Errorf("submission of %v: the completion ring has no space for %d completions, nor for one that reports this error: %w", s.Opcode, need, syscall.ENOSPC)
 	default:
 		t.rejected++
 		t.wakeDue = true

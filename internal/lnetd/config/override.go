@@ -115,7 +115,7 @@ func networksOrNIDs(list []string) ([]NI, error) {
 		case err != nil:
 			return nil, err
 		case nid.IsLoopback():
-			return nil, errors.New("every node has 0@lo anyway")
+			return nil, errors.New("0@lo cannot be given, because every node has it")
 		}
 		nids = append(nids, NI{Net: nid.Net(), NID: nid, Tunables: lnd.Tunables{PeerTimeout: -1}})
 	}

@@ -252,7 +252,7 @@ func (b *backend) SetNITunables(ctx context.Context, r api.NITunables) error {
 		}
 	}
 	if !found && (!r.All || len(r.LND) == 0) {
-		return fmt.Errorf("no such NI: %w", node.ErrNotFound)
+		return fmt.Errorf("no NI matches the request: %w", node.ErrNotFound)
 	}
 	want.NIs = b.node.engines.resolved(want.NIs, have.Drivers, have.Drivers)
 	return b.node.apply(ctx, config.Diff(&have, &want, b.node.drivers.Options()), false)

@@ -17,7 +17,7 @@ func (d *Daemon) SetLevel(l *slog.LevelVar) { d.level = l }
 // waits until the node is up. If the new configuration has errors or a change fails, the node keeps its
 // configuration. Reload logs errors, warnings and the settings that need a restart.
 func (d *Daemon) Reload(ctx context.Context, load func() (config.Config, error)) {
-	d.systemd.Reloading("reads the configuration anew; " + d.status())
+	d.systemd.Reloading("reloading the configuration; " + d.status())
 	d.record.note(d.reload(ctx, load), time.Now())
 	d.systemd.Reloaded(d.status())
 }

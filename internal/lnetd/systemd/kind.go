@@ -38,7 +38,7 @@ func (k Kind) Check(f *os.File) error {
 func (k Kind) check(fd int) error {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil {
-		return fmt.Errorf("it is not a socket: %w", err)
+		return fmt.Errorf("the passed file is not a socket: %w", err)
 	}
 	kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	if err != nil {
@@ -59,9 +59,9 @@ func (k Kind) check(fd int) error {
 	}
 	switch {
 	case !fits:
-		return fmt.Errorf("it must be created with %s: %w", k.Line(), syscall.EPROTOTYPE)
+		return fmt.Errorf("the socket is of another type than one of the line %s: %w", k.Line(), syscall.EPROTOTYPE)
 	case listens == 0:
-		return fmt.Errorf("it is not listening, as with Accept=yes: %w", syscall.EINVAL)
+		return fmt.Errorf("the socket does not listen for connections; its unit must not have Accept=yes: %w", syscall.EINVAL)
 	}
 	return nil
 }

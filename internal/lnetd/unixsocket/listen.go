@@ -121,7 +121,7 @@ func listenLocked(network, path string, group int) (*net.UnixListener, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode()&fs.ModeSocket == 0:
-		return nil, fmt.Errorf("a file that is not a socket is in the way: %w", syscall.EEXIST)
+		return nil, fmt.Errorf("a file that is not a socket already exists there: %w", syscall.EEXIST)
 	default:
 		// The lock is free, but another program might still listen, on a socket of any type.
 		c, err := net.DialTimeout(network, path, patience)

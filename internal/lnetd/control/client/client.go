@@ -131,7 +131,7 @@ func (c *Client) read(resp *http.Response, reply any) error {
 	case err != nil:
 		return c.unreachable(err)
 	case len(b) > replyBodyMax:
-		return c.garbled(fmt.Errorf("the reply is longer than %d bytes", replyBodyMax))
+		return c.garbled(fmt.Errorf("the reply of lnetd is longer than %d bytes", replyBodyMax))
 	}
 	if resp.StatusCode != http.StatusOK {
 		var r api.Refusal

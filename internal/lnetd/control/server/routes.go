@@ -41,9 +41,9 @@ func (h *handlers) addRoutes(ctx context.Context, r *api.RouteAddition) *api.Fau
 	case fault != nil:
 		return fault
 	case r.Hops > lnet.HopsMax:
-		return invalidRequest("invalid hop count must be between 1 and 255", fmt.Errorf("hops %d", r.Hops))
+		return invalidRequest("invalid hop count must be between 1 and 255", fmt.Errorf("the requested number of hops is %d", r.Hops))
 	case int64(r.Priority) > api.PriorityRange.Max:
-		return invalidRequest("invalid priority", fmt.Errorf("priority %d", r.Priority))
+		return invalidRequest("invalid priority", fmt.Errorf("the requested priority is %d", r.Priority))
 	}
 	for k, gateway := range gateways {
 		err := h.Backend.AddRoute(ctx, api.Route{Net: r.Net, Gateway: gateway, Hops: r.Hops, Priority: r.Priority})
