@@ -29,8 +29,8 @@ func (c *Console) keepAlive(s *session) {
 	}
 }
 
-// sendKeepAlives sends keep-alive requests and waits for the replies. It runs in a goroutine of its own, so that nodes
-// that do not answer do not delay the next round.
+// sendKeepAlives sends keep-alive requests and waits for the replies. It runs in a separate goroutine,
+// so that nodes that do not answer do not delay the next round.
 func (c *Console) sendKeepAlives(s *session, patience time.Duration, requests []*nodeRequest) {
 	c.transact(s.ctx, s, patience, requests, nil)
 	c.mu.Lock()

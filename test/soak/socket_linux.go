@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketOf returns the descriptor of this process's TCP socket with the given addresses, or -1 if there
-// is none. The caller must keep the stream open while it uses the descriptor, and must not close the
-// descriptor.
+// socketOf returns the descriptor of this process's TCP socket with the given addresses, or -1 if it has
+// no such socket. The caller must keep the stream open while it uses the descriptor, and must not close
+// the descriptor.
 func socketOf(local, remote netip.AddrPort) int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -87,7 +87,7 @@ func (c *bulkClient) begin() {
 	}
 }
 
-// next starts the next transfer of slot k. If none is left, it sets done.
+// next starts the next transfer of slot k. It sets done if no transfers are left.
 func (c *bulkClient) next(k int) {
 	s := &c.slots[k]
 	if !c.takeNext(s.server) {

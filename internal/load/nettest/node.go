@@ -146,7 +146,7 @@ func (n *Node) fromConsole(c command) bool {
 	return len(n.consoles) == 0 || n.consoles[c.from.Address()]
 }
 
-// errnoOf returns the errno in err, or EIO if err has none.
+// errnoOf returns the errno in err, or EIO if err contains no errno.
 func errnoOf(err error) syscall.Errno {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) || errno == 0 {

@@ -52,7 +52,7 @@ func (p *pingClient) begin() {
 	}
 }
 
-// next sends the next message of slot k. If none is left, it sets done.
+// next sends the next message of slot k. It sets done if no messages are left.
 func (p *pingClient) next(k int) {
 	s := &p.slots[k]
 	if !p.takeNext(s.server) {

@@ -39,13 +39,14 @@ type Crowd struct {
 	OfFloor Spread `json:"of_floor"`
 	// Rest, Burst and AfterBurst are bytes of Go's memory per connection: with idle connections, right
 	// after each peer had burstSize messages in flight, and releaseTime later. With few connections they
-	// may be negative, because the process may have released other memory in the meantime.
+	// may be negative, because the process may have released other memory since the start.
 	Rest       int `json:"rest_bytes"`
 	Burst      int `json:"burst_bytes"`
 	AfterBurst int `json:"calm_bytes"`
 }
 
-// CrowdWay is one way to make the exchanges, with its results.
+// CrowdWay is one way to make the exchanges of RunCrowd (with one peer or with all, through lnetd or
+// over plain TCP) and its results.
 type CrowdWay struct {
 	By    Method `json:"by"`
 	Peers int    `json:"peers"`

@@ -32,7 +32,7 @@ type Config struct {
 	// NID is the NID of the host. For "lnet", it is a NID on a tcp or o2ib net; if it is empty, the node
 	// gets the NID of the first usable interface; if it is Loopback, the node has only 0@lo and reaches no
 	// other node. For "lnetd", it is one of lnetd's NIDs; if it is empty, the host uses the first NID on
-	// the net of the NID Near, or the first NID if there is none on that net.
+	// the net of the NID Near, or the first NID if no NID is on that net.
 	NID, Near string
 	// Through is the path of lnetd's client socket. If it is empty, the result of remote.FindSocket is
 	// used. Poll requests that lnetd poll for work before it sleeps.

@@ -153,7 +153,7 @@ func (l *Loop) run() {
 			f()
 		}
 		if l.Delivery != Async {
-			_, _ = l.TM.DeliverAll() // EINVAL if the machine was stopped in the meantime
+			_, _ = l.TM.DeliverAll() // EINVAL if the machine has been stopped
 		}
 		if l.after != nil {
 			l.after()
@@ -188,7 +188,7 @@ func (l *Loop) poll(wake <-chan struct{}) bool {
 // sleep waits for posted functions, events, or a change of the transfer machine's state.
 func (l *Loop) sleep(wake <-chan struct{}) {
 	if l.Delivery != Async {
-		_ = l.TM.Notify(&l.channel) // EINVAL if the machine was stopped in the meantime
+		_ = l.TM.Notify(&l.channel) // EINVAL if the machine has been stopped
 	}
 	l.blocked.Add(1)
 	<-wake

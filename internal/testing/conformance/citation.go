@@ -87,8 +87,8 @@ func paragraphs(prose string) iter.Seq[string] {
 	}
 }
 
-// mayBeIn returns false if a paragraph has no citation, because it has none of the words that a citation
-// must have. It is much faster than the regular expressions.
+// mayBeIn returns false if a paragraph cannot have a citation, because it lacks the words that all
+// citations have. It is much faster than the regular expressions.
 func (f citations) mayBeIn(paragraph string) bool {
 	return strings.Contains(paragraph, "§") || strings.Contains(paragraph, "ection") ||
 		slices.ContainsFunc(f.texts, func(text string) bool { return strings.Contains(paragraph, text) })

@@ -80,7 +80,7 @@ func documentOf(id string) string {
 }
 
 // chapter returns the section that contains this one: "selection 8" for "selection 8.2". It returns ""
-// if there is none.
+// for a top-level section.
 func (p ruleID) chapter() string {
 	if k := strings.LastIndexByte(p.section, '.'); k >= 0 {
 		return p.section[:k]

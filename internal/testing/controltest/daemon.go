@@ -83,7 +83,8 @@ func (d *Daemon) change(operation string, do func() error) error {
 	return nil
 }
 
-// InTurn implements server.Backend.
+// InTurn calls do while no other call of InTurn runs its function. It returns the cause of ctx if ctx is
+// done before that.
 func (d *Daemon) InTurn(ctx context.Context, do func()) error {
 	d.mu.Lock()
 	if d.inTurn == nil {

@@ -37,13 +37,13 @@ func Setup(env *testscript.Env) error {
 
 // Commands returns additional commands for scripts.
 //
-//	listen NAME             hear what the next process tells systemd, as NAME
-//	await NAME STATE        wait until it has told STATE
-//	terminate SOCKET        send SIGTERM to the lnetd behind a control socket
-//	hold SOCKET             begin a request, and stay in the middle of it
-//	exits STATUS PROG ARGS  run a program that must end with this status
-//	junk COUNT ADDRESS      connect so often, and each time talk nonsense until the end
-//	fetch URL FILE          get a page
+//	listen NAME             receive the notifications to systemd of the next process, as NAME
+//	await NAME STATE        wait until NAME has received STATE
+//	terminate SOCKET        send SIGTERM to the lnetd with this control socket
+//	hold SOCKET             begin a request to a control socket, and do not complete it
+//	exits STATUS PROG ARGS  run a program, which must end with this exit status
+//	junk COUNT ADDRESS      connect COUNT times, and each time send data that is not LNet until lnetd closes
+//	fetch URL FILE          write the page at URL to FILE
 func Commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"listen": listen, "await": await, "terminate": terminate, "hold": hold, "exits": exits, "junk": junk,

@@ -33,7 +33,7 @@ var (
 	errFragment = errors.New("IP fragments are not put together")
 )
 
-// parseSegment parses the TCP segment in a packet. ok is false if the packet has none.
+// parseSegment parses the TCP segment in a packet. ok is false if the packet is not TCP.
 func parseSegment(link linkType, b []byte) (s segment, ok bool, err error) {
 	etherType, b, err := parseLink(link, b)
 	if err != nil {

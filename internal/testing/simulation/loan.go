@@ -218,7 +218,7 @@ func (l *loan) mayFail(err error) error {
 		switch {
 		case m.layer.life.ending:
 		case m.niWasAbsent(l.changes) && (network.Errno == syscall.EINVAL || network.Errno == syscall.ESHUTDOWN):
-			// Its NID was no longer a source, or the driver was closing.
+			// The NI was removed, so its NID was no longer a valid source, or the driver was closing.
 		case l.queue == transport.ActiveBulkRecv && w.verbs.rails != nil && errors.Is(err, syscall.ENODATA):
 			// The passive buffer was returned, which RDMA reports (o2iblnd 10.4).
 		case w.faultless() && !l.toOtherNet():

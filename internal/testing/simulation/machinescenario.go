@@ -18,7 +18,7 @@ const (
 	payloadMin = 8
 )
 
-// machineSlotPlan is a seed's plan for one slot.
+// machineSlotPlan is the part of a scenario that describes one slot for transfer machines.
 type machineSlotPlan struct {
 	rail        int    // the rail of the machines' NID; loopback: 0@lo
 	number      uint16 // the machines' number; transport.Dynamic: any number
@@ -33,7 +33,7 @@ type machineSlotPlan struct {
 // loopback stands for 0@lo where a rail is expected.
 const loopback = -1
 
-// machinePlan is a seed's plan for the transfer machines in a scenario.
+// machinePlan is the part of a scenario that describes the transfer machines and their traffic.
 type machinePlan struct {
 	slots        [][]machineSlotPlan // by member
 	agents       int                 // agents that generate their traffic

@@ -321,7 +321,7 @@ func (o *operation) answers(d *descriptor, e *portals.Event) error {
 	return d.memory.checkStream(0, o.contentLen, o.content, o.contentFrom)
 }
 
-// finished reports whether the operation can have no more events: its last event has come, its call
+// finished reports whether all events of the operation have come: its last event has come, its call
 // failed, or its node was closed. w.mu is held.
 func (o *operation) finished() bool {
 	return o.refused != nil || o.from == nil || o.from.closed || o.sends > 0 && o.md.ended

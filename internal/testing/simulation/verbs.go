@@ -12,7 +12,8 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// verbsPlan is a seed's plan for RDMA: the rails, and their properties.
+// verbsPlan is the part of a scenario that describes RDMA: which rails use it, their properties and
+// their faults.
 type verbsPlan struct {
 	rails      []bool // which rails use RDMA; nil: all rails are TCP
 	fabric     fabric.Config

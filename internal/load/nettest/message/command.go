@@ -75,7 +75,7 @@ type Command struct {
 	Figures *figures.Figures
 }
 
-// Role is the role of a node in a test.
+// Role is the role of a node in a test: server or client.
 type Role string
 
 // The roles.

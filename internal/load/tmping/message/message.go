@@ -95,7 +95,8 @@ func Parse(b []byte) (Message, error) {
 	return Message{}, fmt.Errorf("the kind of the message, %q, is unknown", b[0])
 }
 
-// parseNumber decodes a number at the beginning of b: 8 digits and NUL. It returns false if b has none.
+// parseNumber decodes a number at the beginning of b: 8 digits and NUL. It returns false if b does not
+// begin with one.
 func parseNumber(b []byte) (int, bool) {
 	if len(b) < number || b[digits] != 0 {
 		return 0, false
