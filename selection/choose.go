@@ -219,7 +219,7 @@ func (c *chooser) anyOfPeer(p *Peer) (Decision, error) {
 	to := c.bestPeerNI(pn, i)
 	switch {
 	case to == nil:
-		return Decision{}, fmt.Errorf("%s: its peer has no other NID on %s: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
+		return Decision{}, fmt.Errorf("%s: its peer has no NID on %s other than the sender of the message: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
 	case to.NID.IsLoopback():
 		return Decision{NI: i, Final: to}, nil
 	}
@@ -243,7 +243,7 @@ func (c *chooser) routed(p *Peer, i *NI, n *Net) (Decision, error) {
 				return Decision{}, fmt.Errorf("%s: this node has neither an interface on a net of its peer nor a route to one: %w", final.NID, ErrUnreachable)
 			}
 			if final = c.bestPeerNI(pn, nil); final == nil {
-				return Decision{}, fmt.Errorf("%s: its peer has no other NID on %s: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
+				return Decision{}, fmt.Errorf("%s: its peer has no NID on %s other than the sender of the message: %w", c.r.Dest.NID, pn.ID, ErrUnreachable)
 			}
 			to = pn.ID
 		}

@@ -21,12 +21,12 @@ const maxUevent = 16 << 10
 func subscribeRDMA() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
-		return nil, fmt.Errorf("device events: %w", os.NewSyscallError("socket", err))
+		return nil, fmt.Errorf("subscribe to RDMA device events: %w", os.NewSyscallError("socket", err))
 	}
 	f := os.NewFile(uintptr(fd), "uevents")
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelEvents}); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("device events: %w", os.NewSyscallError("bind", err))
+		return nil, fmt.Errorf("subscribe to RDMA device events: %w", os.NewSyscallError("bind", err))
 	}
 	return f, nil
 }
@@ -46,7 +46,7 @@ func receiveRDMA(ctx context.Context, f *os.File, event func()) error {
 		case errors.Is(err, unix.ENOBUFS):
 			event()
 		case err != nil:
-			return fmt.Errorf("device events: %w", err)
+			return fmt.Errorf("receive RDMA device events: %w", err)
 		case ofRDMA(b[:n]):
 			event()
 		}
