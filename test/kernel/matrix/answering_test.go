@@ -150,11 +150,11 @@ func TestAnswers(t *testing.T) {
 		r := protocol.Reject{Version: protocol.V2, Why: protocol.RaceLost, Stamp: stamp, Limits: limits}
 		return false, r.Append(nil, little)
 	})
-	haveCalled(t, file, append(list, wrong, fewer, smaller, racing)...)
+	awaitKernelConnections(t, file, append(list, wrong, fewer, smaller, racing)...)
 
 	for k, row := range rejects {
 		t.Run(row.name, func(t *testing.T) {
-			got := list[k].heard()
+			got := list[k].receivedRequests()
 			switch {
 			case row.second == nil && len(got) != 1, row.second != nil && len(got) < 2:
 				t.Errorf("%d requests", len(got))
@@ -169,7 +169,7 @@ func TestAnswers(t *testing.T) {
 	for name, a := range map[string]*answerer{"4 credits": fewer, "64 fragments": smaller} {
 		t.Run(name, func(t *testing.T) {
 			for calls := 1; len(a.arrivals) == 0 && calls < 5; calls++ {
-				haveCalled(t, file, a) // the kernel has given up before it was connected: a busy machine
+				awaitKernelConnections(t, file, a) // the kernel has given up before it was connected: a busy machine
 			}
 			if m := a.next(); m.Type != protocol.Immediate || m.LNet.Type != lnet.MsgGet {
 				t.Errorf("%+v", m)
@@ -177,7 +177,7 @@ func TestAnswers(t *testing.T) {
 		})
 	}
 	t.Run("CONN_RACE again and again", func(t *testing.T) {
-		n := len(racing.heard())
+		n := len(racing.receivedRequests())
 		if n < atOnce {
 			t.Fatalf("%d requests", n)
 		}
@@ -210,8 +210,8 @@ func TestConnectionsPerPeer(t *testing.T) {
 	a.mu.Lock()
 	a.together = connections
 	a.mu.Unlock()
-	haveCalled(t, file, a, a, a, a, a)
-	if n := len(a.heard()); n != connections {
+	awaitKernelConnections(t, file, a, a, a, a, a)
+	if n := len(a.receivedRequests()); n != connections {
 		t.Fatalf("%d requests", n)
 	}
 	used := map[*conn]bool{}
@@ -232,15 +232,15 @@ func (a *answerer) only() *conn {
 	return a.accepted[0]
 }
 
-// heard returns the received requests.
-func (a *answerer) heard() []protocol.Message {
+// receivedRequests returns the received requests.
+func (a *answerer) receivedRequests() []protocol.Message {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]protocol.Message(nil), a.requests...)
 }
 
-// haveCalled makes the kernel connect to all, and waits until it has done so.
-func haveCalled(t *testing.T, file string, list ...*answerer) {
+// awaitKernelConnections makes the kernel connect to all, and waits until it has done so.
+func awaitKernelConnections(t *testing.T, file string, list ...*answerer) {
 	t.Helper()
 	text := ""
 	for _, a := range list {

@@ -98,9 +98,9 @@ func TestPutsOfAKernel(t *testing.T) {
 			k.ask(message.BRWRead, row.length, message.CheckFull)
 			q, c := p.wantBulk(protocol.PutReq, row.length)
 			m := c.message(protocol.PutAck)
-			c.refund(&m)
+			c.returnCredits(&m)
 			m.Cookie, m.SinkCookie, m.Sink = q.Cookie, 4712, c.sink(row.sink...)
-			c.say(&m)
+			c.sendMessage(&m)
 			if got := p.next(); got.Type != protocol.PutDone || got.Cookie != 4712 || got.Status != row.status {
 				t.Fatalf("%+v", got)
 			}
@@ -139,7 +139,7 @@ func TestGetsOfAKernel(t *testing.T) {
 			q, c := p.wantBulk(protocol.GetReq, row.length)
 			pattern.Fill(c.at(0, int(row.length)), message.LittleEndian)
 			m := c.message(protocol.GetDone)
-			c.refund(&m)
+			c.returnCredits(&m)
 			m.Cookie, m.Status = q.Cookie, row.status
 			var to []protocol.Fragment
 			if row.status > 0 {

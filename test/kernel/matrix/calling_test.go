@@ -222,7 +222,7 @@ func TestUnmatched(t *testing.T) {
 		m := c.message(protocol.GetReq)
 		m.Cookie, m.Sink, m.LNet = 7, c.sink(64), c.header(lnet.MsgGet)
 		m.LNet.Portal, m.LNet.Length = nobody, 64
-		c.say(&m)
+		c.sendMessage(&m)
 		if got := c.p.next(); got.Type != protocol.GetDone || got.Cookie != 7 || got.Status != -61 {
 			t.Errorf("%+v", got)
 		}
@@ -232,7 +232,7 @@ func TestUnmatched(t *testing.T) {
 		m := c.message(protocol.PutReq)
 		m.Cookie, m.LNet = 8, c.header(lnet.MsgPut)
 		m.LNet.Portal, m.LNet.PayloadLength, m.LNet.Handle = nobody, 1<<16, lnet.NoHandle
-		c.say(&m)
+		c.sendMessage(&m)
 		if got := c.p.next(); got.Type != protocol.PutNak || got.Cookie != 8 || got.Status != 0 {
 			t.Errorf("%+v", got)
 		}
@@ -243,7 +243,7 @@ func TestUnmatched(t *testing.T) {
 			m := c.message(protocol.Immediate)
 			m.LNet = c.header(lnet.MsgPut)
 			m.LNet.Portal, m.LNet.Handle = nobody, lnet.NoHandle
-			c.say(&m)
+			c.sendMessage(&m)
 		}
 		if got := c.p.next(); got.Type != protocol.Noop || got.Credits != 4 {
 			t.Errorf("%+v", got)
@@ -259,17 +259,17 @@ func TestWhatCostsAConnection(t *testing.T) {
 		"credits that nobody is owed": func(c *conn) {
 			m := c.message(protocol.Noop)
 			m.Credits = 9
-			c.say(&m)
+			c.sendMessage(&m)
 		},
 		"another stamp": func(c *conn) {
 			m := c.message(protocol.Noop)
 			m.DstStamp++
-			c.say(&m)
+			c.sendMessage(&m)
 		},
 		"a cookie of nothing": func(c *conn) {
 			m := c.message(protocol.PutNak)
 			m.Cookie = 99
-			c.say(&m)
+			c.sendMessage(&m)
 		},
 		"longer than it is": func(c *conn) {
 			m := c.message(protocol.Noop)

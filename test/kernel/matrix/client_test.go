@@ -22,11 +22,11 @@ func TestGetsFromAKernel(t *testing.T) {
 	for _, lengths := range sinks {
 		q := k.request()
 		m := k.message(protocol.GetReq)
-		k.refund(&m)
+		k.returnCredits(&m)
 		m.Cookie, m.Sink, m.LNet = 4713, k.sink(lengths...), k.header(lnet.MsgGet)
 		m.LNet.Portal, m.LNet.MatchBits, m.LNet.Length = message.ReplyPortal, q.BulkID, lnet.MTU
 		clear(k.at(0, connSize-bulkAt))
-		k.say(&m)
+		k.sendMessage(&m)
 		if got := k.p.next(); got.Type != protocol.GetDone || got.Cookie != 4713 || got.Status != lnet.MTU {
 			t.Fatalf("%d pieces: %+v", len(lengths), got)
 		}
@@ -52,11 +52,11 @@ func TestPutsToAKernel(t *testing.T) {
 	for n := range requests {
 		requests[n] = k.request()
 		m := k.message(protocol.PutReq)
-		k.refund(&m)
+		k.returnCredits(&m)
 		m.Cookie, m.LNet = protocol.Cookie(100+n), k.header(lnet.MsgPut)
 		m.LNet.Portal, m.LNet.MatchBits, m.LNet.Handle = message.ReplyPortal, requests[n].BulkID, lnet.NoHandle
 		m.LNet.PayloadLength = lnet.MTU
-		k.say(&m)
+		k.sendMessage(&m)
 	}
 	for range acks {
 		m := k.putAck()
@@ -67,7 +67,7 @@ func TestPutsToAKernel(t *testing.T) {
 	}
 	for n := atOnce - 1; n >= 0; n-- {
 		m := k.message(protocol.PutDone)
-		k.refund(&m)
+		k.returnCredits(&m)
 		m.Cookie, m.Status = acks[n].SinkCookie, lnet.MTU
 		k.write(0, acks[n].Sink.Fragments, k.p.encoded(&m, little), acks[n].Sink.Key)
 		k.answer(&requests[n])

@@ -29,8 +29,8 @@ type conn struct {
 	ack protocol.Message // the kernel's CONNACK
 	mem verbs.Memory
 
-	sent int          // messages
-	owed atomic.Int32 // credits
+	sent            int          // messages
+	creditsToReturn atomic.Int32 // credits
 }
 
 // newConn allocates the memory of a connection, and posts all its buffers.
@@ -78,7 +78,7 @@ func (c *conn) receive(cq verbs.CQ) {
 				_, _, _ = c.id.Post([]verbs.Recv{c.buffer(k)}, nil, nil)
 				switch protocol.Type(b[6]) {
 				case protocol.Immediate, protocol.GetReq, protocol.PutDone: // see 9.4
-					c.owed.Add(1)
+					c.creditsToReturn.Add(1)
 				}
 				c.p.arrivals <- arrival{c, b}
 			}
@@ -93,8 +93,8 @@ func (c *conn) message(t protocol.Type) protocol.Message {
 	}
 }
 
-// refund adds the owed credits to a message.
-func (c *conn) refund(m *protocol.Message) { m.Credits = uint8(c.owed.Swap(0)) }
+// returnCredits adds the credits that must be returned to a message.
+func (c *conn) returnCredits(m *protocol.Message) { m.Credits = uint8(c.creditsToReturn.Swap(0)) }
 
 // header returns the header of an LNet message for the kernel.
 func (c *conn) header(t lnet.MsgType) lnet.Header {
@@ -129,8 +129,8 @@ func (c *conn) write(offset int, to []protocol.Fragment, b []byte, key ...uint32
 	c.p.check(err)
 }
 
-// say sends a message.
-func (c *conn) say(m *protocol.Message) {
+// sendMessage sends a message.
+func (c *conn) sendMessage(m *protocol.Message) {
 	c.p.t.Helper()
 	c.send(c.p.encoded(m, little))
 }
@@ -139,7 +139,7 @@ func (c *conn) say(m *protocol.Message) {
 func (c *conn) reply(to *lnet.Header, payload []byte) {
 	c.p.t.Helper()
 	m := c.message(protocol.Immediate)
-	c.refund(&m)
+	c.returnCredits(&m)
 	m.LNet = lnet.Header{
 		Type: lnet.MsgReply, Src: c.p.self, Dest: c.p.kernel, SrcPID: lnet.PIDLustre, DestPID: lnet.PIDLustre,
 		Handle: to.Handle, PayloadLength: uint32(len(payload)),

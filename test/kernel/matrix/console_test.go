@@ -154,7 +154,7 @@ func (k *console) end() {
 func (c *conn) put(portal uint32, bits uint64, payload []byte) {
 	c.p.t.Helper()
 	m := c.message(protocol.Immediate)
-	c.refund(&m)
+	c.returnCredits(&m)
 	m.LNet = c.header(lnet.MsgPut)
 	m.LNet.Portal, m.LNet.MatchBits, m.LNet.Handle = portal, bits, lnet.NoHandle
 	m.LNet.PayloadLength = uint32(len(payload))
