@@ -56,9 +56,9 @@ func (t *tm) pollUntil(until time.Time) bool {
 	}
 }
 
-// waitWithoutRing waits until Wake is called, or until the given time, if that is not zero. It is used when the
-// ring has ended but markLost, which calls Wake, has not been called yet, and after Reap has reported the
-// end.
+// waitWithoutRing waits until Wake is called, or until the given time, where zero means no time limit. It is
+// used when the ring has ended but markLost, which calls Wake, has not been called yet, and after Reap has
+// reported the end.
 func (t *tm) waitWithoutRing(until time.Time) {
 	var expired <-chan time.Time
 	if !until.IsZero() {
