@@ -90,7 +90,7 @@ const module = "ko2iblnd"
 var fields = slices.Concat(lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *int { return &c.PeerCreditsHiw }, lnd.Tunable{
 		Name: "peercredits_hiw", Parameter: "peer_credits_hiw", Module: module, Max: math.MaxInt32,
-		Help: "number of owed credits that are returned at once; 0: half of peer_credits",
+		Help: "number of owed credits returned at once; 0: half of peer_credits",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.KernelOnly.MapOnDemand }, lnd.Tunable{
 		Name: "map_on_demand", Parameter: "map_on_demand", Module: module, Kind: lnd.Bool, Max: math.MaxInt32, Default: 1,
