@@ -29,7 +29,7 @@ func (c Citation) String() string {
 type citations struct {
 	texts []string
 	named *regexp.Regexp // a text and sections, such as "lnet-core 5.3, 6.1"
-	bare  *regexp.Regexp // sections without a text, such as "section 5.3"
+	bare  *regexp.Regexp // the word "section" or "§" and numbers, without a text
 }
 
 const (
