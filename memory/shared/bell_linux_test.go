@@ -198,7 +198,7 @@ func TestFewSystemCalls(t *testing.T) {
 				l.producer.Ring()
 				l.producer.Ring() // by another caller
 				for range 64 {
-					l.next()
+					_, _, _ = l.next()
 				}
 				l.consumer.Release()
 			}
@@ -219,7 +219,7 @@ func TestFewSystemCalls(t *testing.T) {
 func TestNoSleepIfWorkIsFound(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	for _, l := range lanes(h, c, 0) {
-		l.put(1)
+		_, _ = l.put(1)
 		l.producer.Publish()
 		if err := l.consumer.Wait(never); err != nil {
 			t.Error(err)
@@ -309,7 +309,7 @@ func TestWakeBeforehand(t *testing.T) {
 			if len(returned) != 0 {
 				t.Fatal("returned though nothing was there")
 			}
-			l.put(1)
+			_, _ = l.put(1)
 			l.producer.Publish()
 			l.producer.Ring()
 			if err := <-returned; err != nil || !l.consumer.Pending() {
@@ -318,7 +318,7 @@ func TestWakeBeforehand(t *testing.T) {
 			if n := l.consumer.Stats().Sleeps - before; n > 3 {
 				t.Fatalf("lay down %d times", n)
 			}
-			l.next()
+			_, _, _ = l.next()
 			l.consumer.Release()
 		}
 	})

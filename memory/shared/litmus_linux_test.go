@@ -44,7 +44,7 @@ func bellLitmus(t *testing.T, which int, rounds uint32) {
 				_, ok, _ = l.next()
 			}
 			l.consumer.Release()
-			l.put(1)
+			_, _ = l.put(1)
 		},
 		func() bool { l.producer.Publish(); return l.producer.Claim() },
 		func() bool { l.consumer.bell.prepareSleep(); return l.consumer.Pending() })

@@ -58,12 +58,12 @@ func TestPostedIsNotReleased(t *testing.T) {
 	for _, l := range lanes(h, c, 2)[:1] {
 		h.Submissions.MarkPosted() // lanes has moved the counters
 		for n := range uint32(3) {
-			l.put(n)
+			_, _ = l.put(n)
 		}
 		l.producer.Publish()
 		at := c.Submissions.Published()
 		for range 3 {
-			l.next()
+			_, _, _ = l.next()
 			l.consumer.Release()
 		}
 		if c.Submissions.Posted(at) {

@@ -163,7 +163,7 @@ func TestHeadIsBoundByWhatWasPublished(t *testing.T) {
 				if n == x.published {
 					l.producer.Publish()
 				}
-				l.put(n)
+				_, _ = l.put(n)
 			}
 			if x.put == x.published {
 				l.producer.Publish()
@@ -183,11 +183,11 @@ func TestCountersThatGoBack(t *testing.T) {
 	h, c := newPair(t, 4, 4)
 	for _, l := range lanes(h, c, 2) {
 		for n := range uint32(4) {
-			l.put(n)
+			_, _ = l.put(n)
 		}
 		l.producer.Publish()
 		for range 3 {
-			l.next()
+			_, _, _ = l.next()
 		}
 		l.consumer.tail = l.consumer.next // forces a load of the counter
 		tail := l.producer.sharedTail
@@ -200,11 +200,11 @@ func TestCountersThatGoBack(t *testing.T) {
 	}
 	for _, l := range lanes(h, c, 2) {
 		for n := range uint32(4) {
-			l.put(n)
+			_, _ = l.put(n)
 		}
 		l.producer.Publish()
-		l.next()
-		l.next()
+		_, _, _ = l.next()
+		_, _, _ = l.next()
 		l.consumer.Release()
 		if room, err := l.producer.Room(); room != 2 || err != nil {
 			t.Fatalf("room for %d, %v", room, err)
