@@ -2,6 +2,7 @@ package lndtest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -104,14 +105,12 @@ func (o *outgoing) check() {
 // awaitComplete waits until all messages are complete.
 func (s *stage) awaitComplete(out []*outgoing) {
 	s.t.Helper()
-	s.await("completions", func() bool {
-		for _, o := range out {
-			if o.completions == 0 {
-				return false
-			}
-		}
-		return true
-	})
+	s.await("completions", func() bool { return complete(out) })
+}
+
+// complete reports whether all messages are complete.
+func complete(out []*outgoing) bool {
+	return !slices.ContainsFunc(out, func(o *outgoing) bool { return o.completions == 0 })
 }
 
 // awaitDelivered waits until all messages have completed without an error and have arrived at the node to. It
