@@ -1,0 +1,243 @@
+package uplnd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
+	"github.com/lnetd/lnetd/lnd/peering"
+	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// ni implements lnd.Interface and lnd.LinkExplainer.
+type ni struct {
+	server *Server
+	config lnd.Config
+	log    *boundedlog.Log
+	// out makes completions of messages that fail within Send, so that a completion that sends again leads to
+	// iteration.
+	out peering.Outbox
+	// routes says which proxy has a PID. The map is replaced, never changed.
+	routes atomic.Pointer[map[lnet.PID]*proxyEnd]
+	up     atomic.Bool // a proxy can carry traffic
+	count  counters
+
+	mu      sync.Mutex // guards the fields below
+	closed  bool
+	proxies []*proxyEnd
+	// retired are PIDs of proxies that are gone, until they may be allocated again.
+	retired map[lnet.PID]time.Time
+	// links serializes reports of the link's state.
+	links sync.Mutex
+}
+
+// counters count what Counters returns.
+type counters struct {
+	attached, detached, cutOff, sent, received, copied, queued atomic.Uint64
+}
+
+func newNI(s *Server, c *lnd.Config) *ni {
+	i := &ni{server: s, config: *c, log: s.log, retired: make(map[lnet.PID]time.Time)}
+	if c.Logger != nil {
+		i.log = boundedlog.New(c.Logger)
+	}
+	i.log = i.log.With("nid", c.NID.String())
+	i.config.Tunables = c.Tunables.Or(lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256})
+	i.out.Make = func(e *peering.Event) {
+		m := e.Subject.(*lnd.Tx)
+		m.Done.Sent(m, e.Err)
+	}
+	i.routes.Store(&map[lnet.PID]*proxyEnd{})
+	return i
+}
+
+func (i *ni) NID() lnet.NID               { return i.config.NID }
+func (i *ni) Device() string              { return i.config.Device }
+func (i *ni) LargeNIDs() bool             { return true }
+func (i *ni) Tunables() lnd.Tunables      { return i.config.Tunables }
+func (i *ni) Options() lnd.Values         { return nil }
+func (i *ni) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
+func (i *ni) Timeout() time.Duration      { return cmp.Or(i.config.Upper.LNDTimeout(), defaultTimeout) }
+
+// Link implements lnd.Interface.
+func (i *ni) Link() lnd.LinkState {
+	if i.up.Load() {
+		return lnd.LinkUp
+	}
+	return lnd.LinkDown
+}
+
+// LinkCause implements lnd.LinkExplainer.
+func (i *ni) LinkCause() string {
+	if i.up.Load() {
+		return ""
+	}
+	if len(i.attached()) == 0 {
+		return "no proxy is attached: start the program that serves net " + i.config.Net.String()
+	}
+	return "the attached proxy reports that its network is down"
+}
+
+// Counters implements lnd.Interface.
+func (i *ni) Counters() []lnd.Counter {
+	c := &i.count
+	return []lnd.Counter{
+		{Name: "proxies", Value: uint64(len(i.attached())), Help: "Proxies that are attached to the NI."},
+		{Name: "attached_total", Value: c.attached.Load(), Help: "Times that a proxy was attached."},
+		{Name: "detached_total", Value: c.detached.Load(), Help: "Times that a proxy has left or died."},
+		{Name: "cut_off_total", Value: c.cutOff.Load(), Help: "Proxies that were cut off because they broke the protocol or did not answer."},
+		{Name: "messages_sent_total", Value: c.sent.Load(), Help: "Messages that proxies have sent."},
+		{Name: "messages_received_total", Value: c.received.Load(), Help: "Messages that proxies have received."},
+		{Name: "copied_bytes_total", Value: c.copied.Load(), Help: "Bytes of payload copied from or to memory shared with proxies."},
+		{Name: "queued_total", Value: c.queued.Load(), Help: "Messages that waited for a buffer or for room in a proxy's ring."},
+	}
+}
+
+// attached returns the proxies.
+func (i *ni) attached() []*proxyEnd {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.proxies)
+}
+
+// Send implements lnd.Interface. The destination's PID selects the proxy (UP-8, UP-9). The PID of another next
+// hop than the destination is that of a node.
+func (i *ni) Send(m *lnd.Tx) {
+	p := (*i.routes.Load())[m.To.PID]
+	if p == nil {
+		i.fail(m, lnd.StatusRemoteDropped, lnd.ErrUnreachable)
+		return
+	}
+	p.send(m)
+}
+
+// fail completes m with an error.
+func (i *ni) fail(m *lnd.Tx, s lnd.Status, err error) {
+	if i.isClosed() {
+		s, err = lnd.StatusRemoteDropped, lnd.ErrClosed
+	}
+	i.out.Add(peering.Event{Kind: peering.OwnEvents, Subject: m, Err: failure("send", m.To.NID, s, err)})
+}
+
+func (i *ni) isClosed() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.closed
+}
+
+// Receive implements lnd.Interface.
+func (i *ni) Receive(m *lnd.Rx, place lnd.Placement) {
+	a := m.Driver.(*arrival)
+	a.from.place(a, place)
+}
+
+// Disconnect implements lnd.Interface.
+func (i *ni) Disconnect(peer lnet.NID) {
+	for _, p := range i.attached() {
+		p.disconnect(peer)
+	}
+}
+
+// Recall implements lnd.Interface.
+func (i *ni) Recall(peer lnet.NID, match func(m *lnd.Tx) bool) {
+	for _, p := range i.attached() {
+		p.recall(peer, match)
+	}
+}
+
+// LinkBack implements lnd.Interface.
+func (i *ni) LinkBack(peer lnet.NID) {
+	for _, p := range i.attached() {
+		p.order(&protocol.Entry{Op: protocol.LinkBack, Peer: lnet.ProcessID{NID: peer}})
+	}
+}
+
+// Probe implements lnd.Interface.
+func (i *ni) Probe(peer lnet.NID) bool {
+	known := false
+	for _, p := range i.attached() {
+		known = p.probe(peer) || known
+	}
+	return known
+}
+
+// Close implements lnd.Interface.
+func (i *ni) Close(ctx context.Context) error {
+	i.mu.Lock()
+	if i.closed {
+		i.mu.Unlock()
+		return lnd.ErrClosed
+	}
+	i.closed = true
+	proxies := slices.Clone(i.proxies)
+	i.mu.Unlock()
+	i.server.leave(i)
+	for _, p := range proxies {
+		p.end(errClosing)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, p := range proxies {
+			<-p.ended
+		}
+		i.out.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(errors.New("uplnd: close "+i.config.NID.String()+": upcalls are still running"), ctx.Err())
+	}
+}
+
+// enter adds a proxy that is attached. It returns lnd.ErrClosed if the NI is closed.
+func (i *ni) enter(p *proxyEnd) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed {
+		return lnd.ErrClosed
+	}
+	i.proxies = append(i.proxies, p)
+	i.count.attached.Add(1)
+	return nil
+}
+
+// leave removes a proxy and its PIDs, which are not allocated again for a while: messages to them may still be
+// on the way.
+func (i *ni) leave(p *proxyEnd) {
+	i.mu.Lock()
+	i.proxies = slices.DeleteFunc(i.proxies, func(q *proxyEnd) bool { return q == p })
+	routes := maps.Clone(*i.routes.Load())
+	for pid, q := range routes {
+		if q == p {
+			delete(routes, pid)
+			i.retired[pid] = time.Now().Add(pidQuarantine)
+		}
+	}
+	i.routes.Store(&routes)
+	i.mu.Unlock()
+	i.count.detached.Add(1)
+	i.checkLink()
+}
+
+// checkLink reports the link's state to the node if it has changed.
+func (i *ni) checkLink() {
+	i.links.Lock()
+	defer i.links.Unlock()
+	up := false
+	for _, p := range i.attached() {
+		up = up || p.ready.Load()
+	}
+	if i.up.Swap(up) != up && !i.isClosed() {
+		i.config.Upper.LinkChanged(i.Link())
+	}
+}

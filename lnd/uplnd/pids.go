@@ -1,0 +1,57 @@
+package uplnd
+
+import (
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+const (
+	// pidQuarantine is how long the PID of a proxy that is gone is not allocated again.
+	pidQuarantine = time.Minute
+	// maxPIDs is the maximum number of PIDs of an NI.
+	maxPIDs = 4096
+	// pidBits is the number of random bits of an allocated PID. LNet reserves the others below the flag.
+	pidBits = 28
+)
+
+// registerPID gives a PID to a proxy (UP-3). It returns CauseBusy if another proxy has it.
+func (i *ni) registerPID(p *proxyEnd, pid lnet.PID) protocol.Cause {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	routes := *i.routes.Load()
+	if q := routes[pid]; q != nil && q != p || len(routes) >= maxPIDs {
+		return protocol.CauseBusy
+	}
+	i.setRoute(p, pid)
+	return protocol.CauseOther
+}
+
+// allocatePID gives a PID to a proxy that no other has, nor had until a moment ago (UP-3, MPI-13). It returns
+// CauseBusy if there are too many.
+func (i *ni) allocatePID(p *proxyEnd) (lnet.PID, protocol.Cause) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	routes := *i.routes.Load()
+	maps.DeleteFunc(i.retired, func(_ lnet.PID, until time.Time) bool { return time.Now().After(until) })
+	if len(routes) >= maxPIDs {
+		return 0, protocol.CauseBusy
+	}
+	for {
+		pid := lnet.PIDUserFlag | lnet.PID(rand.Uint32N(1<<pidBits))
+		if _, old := i.retired[pid]; !old && routes[pid] == nil {
+			i.setRoute(p, pid)
+			return pid, protocol.CauseOther
+		}
+	}
+}
+
+// setRoute makes p the proxy for a PID. i.mu is held.
+func (i *ni) setRoute(p *proxyEnd, pid lnet.PID) {
+	routes := maps.Clone(*i.routes.Load())
+	routes[pid] = p
+	i.routes.Store(&routes)
+}

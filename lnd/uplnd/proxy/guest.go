@@ -1,0 +1,278 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory/shared"
+)
+
+// guest is the proxy's end of the connection. It implements lnd.Upper for the driver's interface.
+type guest struct {
+	config  *Config
+	ring    *shared.Client
+	area    *shared.Memory
+	clock   shared.Clock
+	timeout atomic.Int64 // the LND timeout
+	iface   lnd.Interface
+	// messages are the messages that lnetd has ordered to send.
+	messages sync.Pool // *message
+	asked    int       // PIDs that lnetd has not answered for; used by the goroutine that reads orders
+
+	mu       sync.Mutex // guards the fields below
+	over     bool       // the ring must not be used
+	sending  map[uint64]*message
+	arrivals protocol.Handles[*arrival]
+	buffers  *protocol.Buffers
+	starved  []*arrival        // that wait for a buffer
+	ahead    map[lnet.NID]int  // payloads that were received before lnetd had a place, by peer
+	vouched  map[lnet.NID]bool // peers that the node vouches for
+	reports  []protocol.Entry  // that found no room in the ring
+	retry    *time.Timer       // runs while reports is not empty
+}
+
+const (
+	// maxAhead is the maximum number of payloads of one peer that are received before lnetd has a place for
+	// them.
+	maxAhead = 8
+	// maxVouched is the maximum number of peers that are remembered as vouched for.
+	maxVouched = 4096
+	// retryReports is the time after which reports that found no room are tried again. lnetd always reads.
+	retryReports = time.Millisecond
+	// reasonTimeout is how long lnetd may take to say why it has ended the connection.
+	reasonTimeout = 5 * time.Second
+	// closeTimeout is how long the interface may take to close.
+	closeTimeout = 30 * time.Second
+)
+
+func newGuest(c *Config, a *protocol.Attached, ring *shared.Client, area *shared.Memory) *guest {
+	half := a.AreaSize / 2
+	g := &guest{
+		config: c, ring: ring, area: area, clock: shared.ReadClock(), sending: make(map[uint64]*message),
+		buffers: protocol.NewBuffers(uint64(half), half), ahead: make(map[lnet.NID]int), vouched: make(map[lnet.NID]bool),
+	}
+	g.messages.New = func() any { return &message{guest: g} }
+	g.timeout.Store(int64(a.Timeout))
+	return g
+}
+
+// serve opens the interface, and carries out orders until ctx is done or the connection ends.
+func (g *guest) serve(ctx context.Context, conn *net.UnixConn, a *protocol.Attached) error {
+	i, err := g.config.Driver.Open(ctx, lnd.Config{
+		Net: g.config.Net, NID: a.NID, Device: g.config.Device, Tunables: g.config.Tunables, Options: g.config.Options,
+		Upper: g, Logger: g.config.Logger,
+	})
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	g.iface = i
+	g.register()
+	lost := make(chan error, 1)
+	go func() {
+		lost <- g.lost(conn)
+		g.ring.Shut()
+	}()
+	stop := context.AfterFunc(ctx, g.ring.Shut)
+	err = g.read()
+	stop()
+	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err = errors.Join(err, i.Close(closing))
+	g.stop()
+	if ctx.Err() != nil {
+		_ = conn.Close()
+		<-lost
+		return nil
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(reasonTimeout))
+	why := <-lost
+	return errors.Join(why, err, conn.Close())
+}
+
+// lost waits until the connection ends and returns the reason.
+func (g *guest) lost(conn *net.UnixConn) error {
+	b := make([]byte, protocol.MaxRecord+1)
+	n, err := conn.Read(b)
+	switch {
+	case n == 0 || errors.Is(err, io.EOF):
+		return errors.New("proxy: lnetd has ended the connection")
+	case err != nil:
+		return fmt.Errorf("proxy: connection to lnetd: %w", err)
+	}
+	if _, err = protocol.DecodeAnswer(b[:n]); err == nil {
+		err = errors.New("lnetd has sent a second answer")
+	}
+	return fmt.Errorf("proxy: detached: %w", err)
+}
+
+// register asks for the PIDs.
+func (g *guest) register() {
+	pids := g.config.PIDs
+	if len(pids) == 0 {
+		pids = []lnet.PID{lnet.PIDLustre}
+	}
+	g.asked = len(pids)
+	for _, pid := range pids {
+		g.report(&protocol.Entry{Op: protocol.RegisterPID, Peer: lnet.ProcessID{PID: pid}})
+	}
+	if g.config.Allocated != nil {
+		g.asked++
+		g.report(&protocol.Entry{Op: protocol.AllocatePID})
+	}
+}
+
+// read carries out orders until the ring is shut.
+func (g *guest) read() error {
+	var b [protocol.EntrySize]byte
+	var e protocol.Entry
+	orders := &g.ring.Completions
+	for {
+		n := 0
+		for ; ; n++ {
+			more, err := orders.Read(b[:])
+			if err != nil {
+				return err
+			}
+			if !more {
+				break
+			}
+			if err := e.DecodeOrder(&b); err != nil {
+				return fmt.Errorf("proxy: order of lnetd: %w", err)
+			}
+			if err := g.carryOut(&e); err != nil {
+				return err
+			}
+		}
+		orders.Release()
+		if n > 0 {
+			continue
+		}
+		if err := orders.Wait(time.Time{}); errors.Is(err, shared.ErrShut) || errors.Is(err, shared.ErrGone) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// carryOut carries out an order.
+func (g *guest) carryOut(e *protocol.Entry) error {
+	switch e.Op {
+	case protocol.Send:
+		return g.send(e)
+	case protocol.Recall:
+		g.recall(e.Handle)
+	case protocol.Take:
+		return g.take(e.Handle, int(e.Length))
+	case protocol.Done, protocol.Refuse:
+		return g.done(e.Handle, e.Op == protocol.Refuse)
+	case protocol.Wait: // the arrival counts as ahead anyway
+	case protocol.Disconnect:
+		g.iface.Disconnect(e.Peer.NID)
+	case protocol.LinkBack:
+		g.iface.LinkBack(e.Peer.NID)
+	case protocol.Probe:
+		g.iface.Probe(e.Peer.NID)
+	case protocol.Timeout:
+		g.timeout.Store(int64(e.Time))
+	case protocol.PID:
+		return g.registered(e)
+	}
+	return nil
+}
+
+// registered handles lnetd's answer about a PID. After the last one, the NI can carry messages.
+func (g *guest) registered(e *protocol.Entry) error {
+	if e.Cause != protocol.CauseOther {
+		return fmt.Errorf("proxy: PID %s: %w", e.Peer.PID, e.Cause.Err(""))
+	}
+	if g.asked--; g.asked < 0 {
+		return errors.New("proxy: lnetd answers about a PID that was not asked for")
+	}
+	if g.config.Allocated != nil && !slices.Contains(g.config.PIDs, e.Peer.PID) && e.Peer.PID != lnet.PIDLustre {
+		g.config.Allocated(e.Peer.PID)
+	}
+	if g.asked == 0 {
+		g.report(&protocol.Entry{Op: protocol.Link, Up: g.iface.Link() == lnd.LinkUp})
+		if g.config.Attached != nil {
+			g.config.Attached(g.iface)
+		}
+	}
+	return nil
+}
+
+// report puts a report into the ring and wakes lnetd. It does not block.
+func (g *guest) report(e *protocol.Entry) {
+	g.mu.Lock()
+	g.put(e)
+	wake := g.claim()
+	g.mu.Unlock()
+	g.wake(wake)
+}
+
+// put puts a report into the ring, behind those that wait for room. g.mu is held.
+func (g *guest) put(e *protocol.Entry) {
+	if g.over || len(g.reports) == 0 && g.putNow(e) {
+		return
+	}
+	if g.reports = append(g.reports, *e); len(g.reports) == 1 {
+		g.retry = time.AfterFunc(retryReports, g.flush)
+	}
+}
+
+// putNow puts a report into the ring if there is room. g.mu is held.
+func (g *guest) putNow(e *protocol.Entry) bool {
+	b, _ := g.ring.Submissions.Slot() // after an error, lnetd has detached this proxy
+	if b == nil {
+		return false
+	}
+	e.Put((*[protocol.EntrySize]byte)(b))
+	g.ring.Submissions.Advance()
+	g.ring.Submissions.Publish()
+	return true
+}
+
+// claim reports whether the caller must call wake after it has released g.mu, which is held.
+func (g *guest) claim() bool { return !g.over && g.ring.Submissions.Claim() }
+
+func (g *guest) wake(wake bool) {
+	if wake {
+		g.ring.Submissions.Wake()
+	}
+}
+
+// flush puts reports into the ring that found no room.
+func (g *guest) flush() {
+	g.mu.Lock()
+	n := 0
+	for n < len(g.reports) && !g.over && g.putNow(&g.reports[n]) {
+		n++
+	}
+	g.reports = append(g.reports[:0], g.reports[n:]...)
+	if len(g.reports) > 0 && !g.over {
+		g.retry.Reset(retryReports)
+	}
+	wake := g.claim()
+	g.mu.Unlock()
+	g.wake(wake)
+}
+
+// stop ends the use of the ring and of the area. The interface is closed.
+func (g *guest) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = true
+	if g.retry != nil {
+		g.retry.Stop()
+	}
+}

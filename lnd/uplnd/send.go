@@ -1,0 +1,193 @@
+package uplnd
+
+import (
+	"slices"
+
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/peering"
+	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// sending is a message that the proxy is to send, or has begun to.
+type sending struct {
+	message *lnd.Tx
+	offset  uint64 // of the payload's buffer
+	length  int    // of the payload
+}
+
+// send passes a message to the proxy (UP-5). If no buffer is free, or the proxy has as many messages as it may
+// have, the message waits.
+func (p *proxyEnd) send(m *lnd.Tx) {
+	p.mu.Lock()
+	var s sending
+	reserved := false
+	gone := p.cause != nil
+	if !gone {
+		p.arm(watchPeriod)
+		if len(p.waiting) == 0 && !p.draining {
+			s, reserved = p.reserve(m)
+		}
+		if !reserved {
+			p.queue(m)
+		}
+	}
+	p.mu.Unlock()
+	switch {
+	case gone:
+		p.ni.fail(m, lnd.StatusRemoteDropped, lnd.ErrUnreachable)
+	case reserved:
+		p.commit(s)
+	}
+}
+
+// queue makes a message wait: an urgent one before others. p.mu is held.
+func (p *proxyEnd) queue(m *lnd.Tx) {
+	k := len(p.waiting)
+	if m.Urgent {
+		for k > 0 && !p.waiting[k-1].Urgent {
+			k--
+		}
+	}
+	p.waiting = slices.Insert(p.waiting, k, m)
+	p.ni.count.queued.Add(1)
+}
+
+// reserve allocates the buffer of a message. If it returns true, the caller must call commit, without p.mu,
+// which is held now.
+func (p *proxyEnd) reserve(m *lnd.Tx) (s sending, ok bool) {
+	if p.sends.Len() >= p.ni.server.config.maxSends() {
+		return s, false
+	}
+	s = sending{message: m, length: m.Payload.Length}
+	if s.length > 0 {
+		if s.offset, ok = p.here.Get(s.length); !ok {
+			return s, false
+		}
+	}
+	p.users++
+	return s, true
+}
+
+// commit copies the payload to its buffer and orders the proxy to send the message.
+func (p *proxyEnd) commit(s sending) {
+	m := s.message
+	vouched := p.ni.config.Upper.Vouched(m.To.NID)
+	err := p.copyPayload(s.length, func() { m.Payload.CopyTo(p.bytes(s.offset, s.length)) })
+	p.mu.Lock()
+	p.unuse()
+	status := lnd.StatusRemoteDropped
+	switch {
+	case err != nil:
+		status = lnd.StatusLocalError
+	case p.cause != nil:
+		err = lnd.ErrUnreachable
+	default:
+		p.put(&protocol.Entry{
+			Op: protocol.Send, Handle: p.sends.Add(s), Peer: m.To, Header: m.Header, Urgent: m.Urgent, More: m.More,
+			Length: uint32(s.length), Offset: s.offset, Vouched: vouched,
+		})
+	}
+	if err != nil {
+		p.release(s)
+	}
+	wake := p.claim()
+	p.mu.Unlock()
+	p.wake(wake)
+	if err != nil {
+		p.ni.fail(m, status, err)
+	}
+}
+
+// release frees the buffer of a message. p.mu is held.
+func (p *proxyEnd) release(s sending) {
+	if s.length > 0 {
+		p.here.Put(s.offset, s.length)
+	}
+}
+
+// drain passes messages that wait to the proxy, in order, while there is room.
+func (p *proxyEnd) drain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.draining {
+		return
+	}
+	p.draining = true
+	for len(p.waiting) > 0 && p.cause == nil {
+		s, ok := p.reserve(p.waiting[0])
+		if !ok {
+			break
+		}
+		p.waiting[0] = nil
+		p.waiting = p.waiting[1:]
+		p.mu.Unlock()
+		p.commit(s)
+		p.mu.Lock()
+	}
+	p.draining = false
+}
+
+// sent handles a report that the proxy needs a message no more.
+func (p *proxyEnd) sent(e *protocol.Entry) error {
+	p.mu.Lock()
+	s, ok := p.sends.Remove(e.Handle)
+	if ok {
+		p.release(s)
+		if e.Status == lnd.StatusOK {
+			p.notePeer(s.message.To.NID)
+		}
+	}
+	p.mu.Unlock()
+	if !ok {
+		return violation("it reports that message %#x was sent, which it does not have", e.Handle)
+	}
+	m := s.message
+	if e.Status == lnd.StatusOK {
+		p.ni.count.sent.Add(1)
+		m.Done.Sent(m, nil)
+		return nil
+	}
+	m.Done.Sent(m, failure("send", m.To.NID, e.Status, e.Cause.Err(e.Text)))
+	return nil
+}
+
+// recall takes back messages that wait, and asks the proxy for those that it has.
+func (p *proxyEnd) recall(peer lnet.NID, match func(m *lnd.Tx) bool) {
+	p.mu.Lock()
+	wanted := func(m *lnd.Tx) bool { return (peer.IsZero() || m.To.NID == peer) && match(m) }
+	back := p.removeWaiting(wanted, lnd.StatusLocalInterrupt, lnd.ErrRecalled)
+	p.sends.All(func(handle uint64, s sending) {
+		if wanted(s.message) {
+			p.put(&protocol.Entry{Op: protocol.Recall, Handle: handle})
+		}
+	})
+	wake := p.claim()
+	p.mu.Unlock()
+	p.wake(wake)
+	p.ni.out.Add(back...)
+}
+
+// disconnect fails messages to a peer that wait, and makes the proxy close its connections to it.
+func (p *proxyEnd) disconnect(peer lnet.NID) {
+	p.mu.Lock()
+	failed := p.removeWaiting(func(m *lnd.Tx) bool { return m.To.NID == peer }, lnd.StatusLocalAborted, lnd.ErrDisconnected)
+	delete(p.peers, peer)
+	p.put(&protocol.Entry{Op: protocol.Disconnect, Peer: lnet.ProcessID{NID: peer}})
+	wake := p.claim()
+	p.mu.Unlock()
+	p.wake(wake)
+	p.ni.out.Add(failed...)
+}
+
+// removeWaiting removes messages that wait, and returns the events that fail them. p.mu is held.
+func (p *proxyEnd) removeWaiting(match func(m *lnd.Tx) bool, s lnd.Status, err error) (failed []peering.Event) {
+	p.waiting = slices.DeleteFunc(p.waiting, func(m *lnd.Tx) bool {
+		if !match(m) {
+			return false
+		}
+		failed = append(failed, peering.Event{Kind: peering.OwnEvents, Subject: m, Err: failure("send", m.To.NID, s, err)})
+		return true
+	})
+	return failed
+}
