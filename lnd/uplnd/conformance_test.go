@@ -76,7 +76,7 @@ type site struct {
 }
 
 // newSite starts an lnetd without a proxy.
-func newSite(t *testing.T, c uplnd.Config) *site {
+func newSite(t testing.TB, c uplnd.Config) *site {
 	t.Helper()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -136,7 +136,7 @@ func (s *site) open(ctx context.Context, c lnd.Config, start starter) (lnd.Inter
 }
 
 // leave waits until the proxy has ended, whose NI is closed.
-func (s *site) leave(t *testing.T) {
+func (s *site) leave(t testing.TB) {
 	s.mu.Lock()
 	stop, done := s.stop, s.done
 	s.stop = nil
@@ -151,7 +151,7 @@ func (s *site) leave(t *testing.T) {
 }
 
 // close ends everything.
-func (s *site) close(t *testing.T) {
+func (s *site) close(t testing.TB) {
 	s.leave(t)
 	if err := s.server.Close(context.Background()); err != nil {
 		t.Error(err)
