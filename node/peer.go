@@ -56,7 +56,7 @@ type peerNI struct {
 	// stalledSince is when the peer NI stopped acknowledging, in Unix time in nanoseconds. It
 	// is valid only while the peer NI is stalled.
 	stalledSince atomic.Int64
-	reportedMu   sync.Mutex // guards reportedDown, and calls of SetToldDown
+	reportedMu   sync.Mutex // guards reportedDown, and calls of SetReportedDown
 	// reportedDown is when the peer last reported this NID as down, by the node's clock.
 	reportedDown int64
 	// avoidedSince is when the latest trouble of the peer NI was detected, by the node's

@@ -62,7 +62,7 @@ func (n *Node) reportDown(p *peerNI, down bool) {
 	if down {
 		p.reportedDown = n.now()
 	}
-	changed := p.SetToldDown(down)
+	changed := p.SetReportedDown(down)
 	p.reportedMu.Unlock()
 	if changed {
 		n.reportedChanged(p, down)
@@ -75,7 +75,7 @@ func (n *Node) reportDown(p *peerNI, down bool) {
 // overtaken this message.
 func (n *Node) reportUp(p *peerNI, left int64) {
 	p.reportedMu.Lock()
-	changed := p.reportedDown < left && p.SetToldDown(false)
+	changed := p.reportedDown < left && p.SetReportedDown(false)
 	p.reportedMu.Unlock()
 	if changed {
 		n.reportedChanged(p, false)
@@ -154,7 +154,7 @@ func (m *message) hasBetterWay() bool {
 // worse than any trouble of the peer NI.
 func way(i *selection.NI, p *selection.PeerNI) selection.Trouble {
 	if i.Fatal.Load() {
-		return selection.ToldDown + 1
+		return selection.ReportedDown + 1
 	}
 	return p.Trouble(i)
 }
@@ -239,7 +239,7 @@ func (t *topology) troubleSteps(p *selection.Peer) (steps []selection.Step) {
 			switch info.Trouble {
 			case selection.Stalled:
 				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.stalledText() + ", from " + info.From.String()})
-			case selection.ToldDown:
+			case selection.ReportedDown:
 				steps = append(steps, selection.Step{What: q.NID.String() + ": " + info.Trouble.String() + ", the peer reports"})
 			}
 			if info.Failure != "" {

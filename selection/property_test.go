@@ -44,7 +44,7 @@ func drawView(t *rapid.T) (*View, *Peer) {
 		p.Health.Store(int32(500 * few.Draw(t, "peer health")))
 		if rapid.IntRange(0, 3).Draw(t, "troubled") == 0 {
 			p.SetStalled(rapid.SampledFrom(local).Draw(t, "stalled from"), true)
-			p.SetToldDown(rapid.Bool().Draw(t, "told down"))
+			p.SetReportedDown(rapid.Bool().Draw(t, "reported down"))
 		}
 		p.Credits.Store(few.Draw(t, "peer credits"))
 		p.Queued.Store(few.Draw(t, "queued"))

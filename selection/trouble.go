@@ -13,8 +13,8 @@ const (
 	Suspect
 	// Stalled means that messages from the NI to the peer NI are not acknowledged.
 	Stalled
-	// ToldDown means that the peer itself reported the peer NI as down.
-	ToldDown
+	// ReportedDown means that the peer itself reported the peer NI as down.
+	ReportedDown
 )
 
 // String returns the trouble in words.
@@ -53,11 +53,11 @@ func (t troubles) expand() troubles {
 }
 
 // onPath returns the trouble on the path from i to the peer NI. If i is nil, it returns
-// ToldDown or NoTrouble.
+// ReportedDown or NoTrouble.
 func (t troubles) onPath(i *NI) Trouble {
 	switch {
 	case t&toldDown != 0:
-		return ToldDown
+		return ReportedDown
 	case i != nil && t&i.troubleBit() != 0:
 		return Stalled
 	}
@@ -97,9 +97,9 @@ func (p *PeerNI) SetStalled(i *NI, stalled bool) bool {
 // Other trouble of p has no influence.
 func (p *PeerNI) Stalled(i *NI) bool { return p.trouble()&i.troubleBit() != 0 }
 
-// SetToldDown records whether the peer reports p as down, and reports whether this is a
+// SetReportedDown records whether the peer reports p as down, and reports whether this is a
 // change.
-func (p *PeerNI) SetToldDown(down bool) bool {
+func (p *PeerNI) SetReportedDown(down bool) bool {
 	if down {
 		return troubles(p.troubles.Or(uint64(toldDown)))&toldDown == 0
 	}
@@ -170,7 +170,7 @@ func (c *chooser) trouble(p *PeerNI, from *NI) Trouble {
 // at least this trouble. Otherwise a net without a working link could be preferred, only
 // because on the other nets the peer is stalled.
 func (c *chooser) leastTrouble(p *Peer) Trouble {
-	least := ToldDown
+	least := ReportedDown
 	for _, pn := range p.Nets {
 		ln := c.v.Local.Net(pn.ID)
 		if ln == nil || c.cameFrom(pn) || ln.Health() == 0 {

@@ -14,7 +14,7 @@ func stalled(from, to string) func(w *fixture) {
 }
 
 func down(name string) func(w *fixture) {
-	return func(w *fixture) { w.peerNIs[name].SetToldDown(true) }
+	return func(w *fixture) { w.peerNIs[name].SetReportedDown(true) }
 }
 
 // The path with less trouble is chosen, whatever its other attributes. If all paths have
@@ -46,7 +46,7 @@ func TestTrouble(t *testing.T) {
 		{name: "a net of which one NI stalls", given: rails([]string{"A1", "A2", "O1"}, bPO, stalled("A1", "B1")), want: []string{"A2 B1", "O1 PO", "A2 B1", "O1 PO"}},
 		{name: "over", given: rails(a1, b12, stalled("A1", "B1"), down("B1"), func(w *fixture) {
 			w.peerNIs["B1"].SetStalled(w.nis["A1"], false)
-			w.peerNIs["B1"].SetToldDown(false)
+			w.peerNIs["B1"].SetReportedDown(false)
 		}), want: twice("A1 B1", "A1 B2")},
 		{name: "a lone peer stays with the NI that serves it", given: lone(a12, sent, stalled("A1", "B1")), want: twice("A1 B1")},
 		{name: "a recovery ping goes where it shall", given: rails(a1, b12, stalled("A1", "B1")), want: twice("A1 B1"), request: func(_ *fixture, r *Request) {
@@ -95,10 +95,10 @@ func TestTroubleChangesAreReportedOnce(t *testing.T) {
 		w.local("A1")
 		i, p := w.nis["A1"], w.peerNIs["B1"]
 		for _, s := range []bool{true, false} {
-			if !p.SetStalled(i, s) || p.SetStalled(i, s) || !p.SetToldDown(s) || p.SetToldDown(s) {
+			if !p.SetStalled(i, s) || p.SetStalled(i, s) || !p.SetReportedDown(s) || p.SetReportedDown(s) {
 				t.Fatalf("stalled and down %t: not news once", s)
 			}
-			if want := map[bool]Trouble{true: ToldDown}[s]; p.Trouble(i) != want || p.Trouble(nil) != want {
+			if want := map[bool]Trouble{true: ReportedDown}[s]; p.Trouble(i) != want || p.Trouble(nil) != want {
 				t.Fatalf("trouble %s, want %s", p.Trouble(i), want)
 			}
 		}

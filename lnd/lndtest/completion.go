@@ -150,7 +150,6 @@ func isolatedInPayload(s *stage) {
 
 func peerRestarts(s *stage) {
 	n := s.open(2)
-	const tries = 30
 	for range 3 {
 		n[1].setPolicy(holdAll)
 		out := flood(n[0], n[1])

@@ -31,7 +31,7 @@ var parts = []part{
 		t.Rules = nil
 		return t
 	}, nil},
-	{"transport: rules", "transport", func(c *config.Config) any { return c.Transport.Rules }, (*Daemon).putRules},
+	{"transport: rules", "transport", func(c *config.Config) any { return c.Transport.Rules }, (*Daemon).setRules},
 }
 
 // changedParts returns the parts in which c differs from the settings in force. If given is not nil,
@@ -157,8 +157,8 @@ func (d *Daemon) putLevel(c *config.Config) bool {
 	return true
 }
 
-// putRules replaces the client rules. It returns false if lnetd hosts no clients or rejects the rules.
-func (d *Daemon) putRules(c *config.Config) bool {
+// setRules replaces the client rules. It returns false if lnetd hosts no clients or rejects the rules.
+func (d *Daemon) setRules(c *config.Config) bool {
 	if d.clients == nil {
 		return false
 	}

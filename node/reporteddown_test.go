@@ -56,7 +56,7 @@ func (r *rumour) cut(t *testing.T) {
 	t.Helper()
 	r.down.Store(true)
 	r.first.setLink(lnd.LinkDown)
-	r.want(t, "after the cut", selection.ToldDown)
+	r.want(t, "after the cut", selection.ReportedDown)
 }
 
 // plug brings the link up again, and a is not notified.
@@ -93,10 +93,10 @@ func TestWhatWasSentBeforeTheNewsIsOlder(t *testing.T) {
 		r := newRumour(t)
 		r.cut(t)
 		r.reads(t)
-		r.want(t, "after a message that was late", selection.ToldDown)
+		r.want(t, "after a message that was late", selection.ReportedDown)
 		time.Sleep(40 * time.Second)
 		r.reads(t)
-		r.want(t, "after one that was very late", selection.ToldDown)
+		r.want(t, "after one that was very late", selection.ReportedDown)
 		time.Sleep(11 * time.Second) // the timeout in effect is 50 s
 		r.reads(t)
 		r.want(t, "after one that cannot have been under way for so long", selection.NoTrouble)
@@ -114,7 +114,7 @@ func TestNewsThatIsToldAgainIsNewer(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.reads(t)
-		r.want(t, "after a message that was late", selection.ToldDown)
+		r.want(t, "after a message that was late", selection.ReportedDown)
 	})
 }
 
@@ -142,6 +142,6 @@ func TestAnAnswerToAnEarlierPingIsOlder(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		r.cut(t)
 		time.Sleep(20 * time.Second)
-		r.want(t, "after the answer", selection.ToldDown)
+		r.want(t, "after the answer", selection.ReportedDown)
 	})
 }
