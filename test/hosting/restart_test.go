@@ -107,11 +107,11 @@ func TestRestart(t *testing.T) {
 				t.Fatalf("%q", text)
 			}
 			t.Logf("%v: %+v", how, n)
-			words := "lnetd is gone"
+			words := "lnetd closed the connection"
 			if how == syscall.SIGTERM {
 				words = "lnetd is stopping"
 			}
-			if !n.IsPipe || !strings.Contains(n.State, words) && !strings.Contains(n.State, "lnetd has ended") {
+			if !n.IsPipe || !strings.Contains(n.State, words) {
 				t.Errorf("%v: the TM says %q", how, n.State)
 			}
 			if !strings.Contains(n.Event, "canceled") || n.Add == "<nil>" || n.Start == "<nil>" || n.Buffer == "<nil>" {

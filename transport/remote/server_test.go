@@ -34,7 +34,7 @@ func TestShutdownSeenByAProgram(t *testing.T) {
 			if err := s.Drop(s.Clients()[0].ID); err != nil {
 				t.Error(err)
 			}
-		}, words: "cut this program off"},
+		}, words: "disconnected this program"},
 		"Close": {end: func(t *testing.T, s *clients.Server) {
 			if err := s.Close(context.Background()); err != nil {
 				t.Error(err)

@@ -209,7 +209,7 @@ route:
   - {net: tcp8, gateway: 10.77.0.20@tcp}
 lnetd: {check_routers_before_use: 1}
 `)).ready(t)
-	if n := strings.Count(r.log.String(), "gateway does not answer; its routes are down"); n != 1 {
+	if n := strings.Count(r.log.String(), "gateway did not answer the check at the start; its routes are down"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, r.log)
 	}
 }

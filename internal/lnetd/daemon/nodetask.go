@@ -208,7 +208,7 @@ func (t *nodeTask) checkGateways(ctx context.Context) error {
 		wg.Go(func() {
 			if _, err := t.Discover(ctx, nid); err != nil {
 				boundedlog.New(t.log).Report(boundedlog.Line{
-					Level: slog.LevelWarn, Text: "gateway does not answer; its routes are down", Of: boundedlog.AboutPeer(nid),
+					Level: slog.LevelWarn, Text: "gateway did not answer the check at the start; its routes are down", Of: boundedlog.AboutPeer(nid),
 				}, slog.Any("cause", err))
 			}
 		})
