@@ -39,7 +39,7 @@ func (p *proxyEnd) arrived(e *protocol.Entry) error {
 	switch {
 	case !p.serves(e.Peer.NID):
 		return violation("a message from %s, which is not a peer on net %s", e.Peer.NID, p.ni.config.Net)
-	case e.HasPayload && !p.there.Contains(e.Offset, n):
+	case e.HasPayload && n > 0 && !p.there.Contains(e.Offset, n):
 		return violation("a payload of %d bytes at %#x, outside the proxy's half of the area", n, e.Offset)
 	}
 	a := arrivals.Get().(*arrival)

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -199,12 +201,12 @@ func (i *ni) Close(ctx context.Context) error {
 	}
 }
 
-// enter adds a proxy that is attached. It returns lnd.ErrClosed if the NI is closed.
+// enter adds a proxy that is attached. It returns ENODEV if the NI is closed.
 func (i *ni) enter(p *proxyEnd) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.closed {
-		return lnd.ErrClosed
+		return fmt.Errorf("NI %s is being closed: %w", i.config.NID, syscall.ENODEV)
 	}
 	i.proxies = append(i.proxies, p)
 	i.count.attached.Add(1)

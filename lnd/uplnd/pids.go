@@ -23,7 +23,10 @@ func (i *ni) registerPID(p *proxyEnd, pid lnet.PID) protocol.Cause {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	routes := *i.routes.Load()
-	if q := routes[pid]; q != nil && q != p || len(routes) >= maxPIDs {
+	switch q := routes[pid]; {
+	case q == p:
+		return protocol.CauseOther
+	case q != nil, len(routes) >= maxPIDs:
 		return protocol.CauseBusy
 	}
 	i.setRoute(p, pid)

@@ -341,3 +341,62 @@ func TestHostileProxy(t *testing.T) {
 		u.await(t, fmt.Sprintf("sent %d: ok", k))
 	}
 }
+
+// A proxy that has orders to read all the time, but reads them, does not hang.
+func TestBusyProxy(t *testing.T) {
+	const patience = 300 * time.Millisecond
+	s := newSite(t, uplnd.Config{Patience: patience})
+	u := openNI(t, s, self)
+	f := attach(t, s, self)
+	f.ready(lnet.PIDLustre)
+	u.await(t, "link up")
+	for k := range uint64(10) { // the backlog
+		u.put(peer, k, nil)
+	}
+	for k, end := uint64(10), time.Now().Add(4*watched+2*patience); time.Now().Before(end); k++ {
+		u.put(peer, k, nil)
+		f.report(protocol.Entry{Op: protocol.Sent, Handle: f.order(protocol.Send).Handle})
+		time.Sleep(time.Millisecond)
+	}
+	if n := u.iface.Counters()[0].Value; n != 1 {
+		t.Errorf("%d proxies are attached", n)
+	}
+}
+
+// watched is more than the time between two looks at what a proxy has read.
+const watched = 1100 * time.Millisecond
+
+// A proxy that goes on reporting after it was cut off is detached nevertheless.
+func TestReportsAfterTheEnd(t *testing.T) {
+	s := newSite(t, uplnd.Config{Quarantine: -1})
+	u := openNI(t, s, self)
+	f := attach(t, s, self)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		var b [protocol.EntrySize]byte
+		e := protocol.Entry{Op: protocol.Link, Up: true}
+		e.Put(&b)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if slot, _ := f.ring.Submissions.Slot(); slot != nil {
+				copy(slot, b[:])
+				f.ring.Submissions.Advance()
+				f.ring.Submissions.Publish()
+				f.ring.Submissions.Ring()
+			}
+		}
+	}()
+	u.await(t, "link up")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := u.iface.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	close(stop)
+	<-stopped
+}

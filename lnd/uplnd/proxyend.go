@@ -46,6 +46,7 @@ type proxyEnd struct {
 	cause    error         // why the proxy is detached; nil while it is attached
 	sends    protocol.Handles[sending]
 	waiting  []*lnd.Tx // for a buffer or for room, urgent ones first
+	filling  int       // messages whose payload is being copied
 	draining bool      // a goroutine moves waiting messages to the ring
 	orders   []protocol.Entry
 	arrivals map[uint64]*arrival
@@ -94,9 +95,13 @@ const maxOrders = 1 << 16
 
 // put puts an order into the ring, behind those that wait for room. p.mu is held.
 func (p *proxyEnd) put(e *protocol.Entry) {
-	if p.cause == nil && (len(p.orders) > 0 || !p.putNow(e)) && len(p.orders) < maxOrders {
+	switch {
+	case p.cause != nil, len(p.orders) == 0 && p.putNow(e):
+	case len(p.orders) < maxOrders:
 		p.orders = append(p.orders, *e)
 		p.arm(retryOrders)
+	default:
+		go p.end(fmt.Errorf("%d orders wait for room in the ring: %w", maxOrders, syscall.ETIMEDOUT)) // not with p.mu held
 	}
 }
 
@@ -181,6 +186,13 @@ func (p *proxyEnd) tell(cause error) {
 	}
 }
 
+// detached returns why the proxy is detached, or nil.
+func (p *proxyEnd) detached() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cause
+}
+
 // run serves the proxy until it is detached.
 func (p *proxyEnd) run() {
 	var socket sync.WaitGroup
@@ -221,14 +233,14 @@ func (p *proxyEnd) finish() {
 }
 
 func (p *proxyEnd) logEnd(cause error) {
-	attrs := []any{slog.String("proxy", p.Name), slog.Int("pid", int(p.PID)), slog.Any("cause", cause)}
+	attrs := []any{slog.String("proxy", p.Name), slog.Int("pid", int(p.PID)), slog.Uint64("uid", uint64(p.UID)), slog.Any("cause", cause)}
 	if errors.Is(cause, errGone) {
-		p.ni.log.Info("a proxy has left; its messages fail", attrs...)
+		p.ni.log.Info("a proxy has closed its connection; its messages fail", attrs...)
 		return
 	}
 	p.ni.count.cutOff.Add(1)
 	p.ni.server.punish(p.UID)
-	p.ni.log.Warn("a proxy was cut off; its messages fail, and its user cannot attach one for a while", attrs...)
+	p.ni.log.Warn("a proxy was cut off; its messages fail, and processes of its uid cannot attach for a while", attrs...)
 }
 
 // losePeers reports that the peers of the proxy are lost, before messages to them fail.

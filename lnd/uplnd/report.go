@@ -23,6 +23,9 @@ func (p *proxyEnd) read() error {
 	reports := &p.ring.Submissions
 	var e protocol.Entry
 	for {
+		if err := p.detached(); err != nil {
+			return err // a proxy can go on reporting
+		}
 		n := 0
 		for ; n < batch; n++ {
 			if more, err := p.next(&e); err != nil {
@@ -117,7 +120,7 @@ func (p *proxyEnd) peerChanged(e *protocol.Entry) error {
 	return nil
 }
 
-// time converts a point in time. 0 means none.
+// time returns the time for nanoseconds of CLOCK_MONOTONIC, or the zero time for 0.
 func (p *proxyEnd) time(ns uint64) time.Time {
 	if ns == 0 {
 		return time.Time{}

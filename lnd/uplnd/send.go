@@ -56,7 +56,7 @@ func (p *proxyEnd) queue(m *lnd.Tx) {
 // reserve allocates the buffer of a message. If it returns true, the caller must call commit, without p.mu,
 // which is held now.
 func (p *proxyEnd) reserve(m *lnd.Tx) (s sending, ok bool) {
-	if p.sends.Len() >= p.ni.server.config.maxSends() {
+	if p.sends.Len()+p.filling >= p.ni.server.config.maxSends() {
 		return s, false
 	}
 	s = sending{message: m, length: m.Payload.Length}
@@ -66,6 +66,7 @@ func (p *proxyEnd) reserve(m *lnd.Tx) (s sending, ok bool) {
 		}
 	}
 	p.users++
+	p.filling++
 	return s, true
 }
 
@@ -76,6 +77,7 @@ func (p *proxyEnd) commit(s sending) {
 	err := p.copyPayload(s.length, func() { m.Payload.CopyTo(p.bytes(s.offset, s.length)) })
 	p.mu.Lock()
 	p.unuse()
+	p.filling--
 	status := lnd.StatusRemoteDropped
 	switch {
 	case err != nil:

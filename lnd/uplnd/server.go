@@ -333,7 +333,7 @@ func (s *Server) newProxyEnd(conn *net.UnixConn, i *ni, who Proxy) (_ *proxyEnd,
 	if err != nil {
 		return nil, errors.Join(err, ring.Close(), area.Close())
 	}
-	i.log.Info("a proxy is attached", "proxy", who.Name, "pid", who.PID, "uid", who.UID)
+	i.log.Info("a proxy has attached to the NI and carries its messages", "proxy", who.Name, "pid", who.PID, "uid", who.UID)
 	return p, nil
 }
 

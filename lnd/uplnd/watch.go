@@ -21,8 +21,10 @@ const (
 type watch struct {
 	timer *time.Timer
 	due   time.Time // when the timer fires; zero if it is not set
-	// unread is the number of orders in the ring that the proxy had not read since, at the last look.
+	// unread is the number of orders in the ring that the proxy had not read at the last look, read the number
+	// of those that it had. since is when read changed, or when there was nothing to read.
 	unread int
+	read   uint64
 	since  time.Time
 }
 
@@ -85,10 +87,11 @@ func (p *proxyEnd) overdue(now time.Time) error {
 	}); fault != nil {
 		return violation("a page of the ring is missing: %w", fault)
 	}
-	if unread == 0 || unread < w.unread || w.unread == 0 {
+	read := p.ring.Completions.Stats().Put - uint64(unread)
+	if unread == 0 || read != w.read || w.since.IsZero() {
 		w.since = now
 	}
-	w.unread = unread
+	w.unread, w.read = unread, read
 	if now.Sub(w.since) > patience {
 		return fmt.Errorf("the proxy has read no order for %v: %w", now.Sub(w.since).Round(time.Second), syscall.ETIMEDOUT)
 	}

@@ -202,7 +202,7 @@ func (g *guest) PeerDown(d lnd.PeerDown) {
 	g.report(&e)
 }
 
-// reading converts a point in time.
+// reading returns t in nanoseconds of CLOCK_MONOTONIC, at least 1, or 0 if t is zero.
 func (g *guest) reading(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0

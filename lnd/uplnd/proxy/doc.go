@@ -1,8 +1,8 @@
 // Package proxy lets a driver serve an NI of an lnetd in another process (docs/spec/mpilnd.md A.6).
 //
 // Run connects to lnetd, opens an interface of a driver with the NI's NID, and passes messages between lnetd
-// and the interface until one of them ends. Any lnd.Driver works: the package is the node above it. It is not
-// needed to write a proxy; a program in another language uses the protocol of package uplnd/protocol.
+// and the interface until one of them ends. Any lnd.Driver works that does not move payload by RDMA: the package
+// is the node above it. It is not needed to write a proxy; a program in another language uses the protocol of package uplnd/protocol.
 //
 // Payloads are in memory that the process shares with lnetd, and the driver reads and writes them there. When
 // a message arrives, its payload is received at once if there is room and lnetd is not behind with this peer.

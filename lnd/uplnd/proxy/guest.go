@@ -14,6 +14,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/memory/shared"
 )
 
@@ -74,6 +75,11 @@ func (g *guest) serve(ctx context.Context, conn *net.UnixConn, a *protocol.Attac
 	})
 	if err != nil {
 		return errors.Join(err, conn.Close())
+	}
+	if _, ok := i.(memory.Registrar); ok {
+		closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		return errors.Join(errors.New("proxy: a driver that moves payload by RDMA cannot be used"), i.Close(closing), conn.Close())
 	}
 	g.iface = i
 	g.register()
