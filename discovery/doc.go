@@ -5,8 +5,8 @@
 // pushes the local ping info to the peer.
 //
 // Machine is a state machine without I/O, clock, goroutines or locks. Package node calls
-// it from one goroutine: a method for an event, or Step while Ready returns true, and then
-// Actions for the actions that the node must perform. A Step visits a bounded number of
+// it from one goroutine: a method for an event, or Step while HasWork returns true, and
+// then Actions for the actions that the node must perform. A Step visits a bounded number of
 // peers, merges a bounded number of NIDs and releases a bounded number of messages. Only
 // deleting a peer removes all its NIDs at once.
 //

@@ -41,7 +41,7 @@ func TestTwoNodesClaimOneNID(t *testing.T) {
 			m.PushReceived(0, b, says(c.listsB))
 			pings := 0
 			for busy := true; busy; {
-				for m.Ready() {
+				for m.HasWork() {
 					m.Step(0)
 				}
 				busy = false

@@ -18,7 +18,7 @@ func Example() {
 	now := time.Duration(0)
 
 	m.Park(now, rail1, 1)
-	for m.Ready() {
+	for m.HasWork() {
 		m.Step(now)
 		for _, action := range m.Actions() {
 			switch a := action.(type) {

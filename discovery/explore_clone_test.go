@@ -38,7 +38,7 @@ func (w *network) clone() *network {
 // clone returns a copy of a Machine at rest. Content and Views are shared, because they are
 // immutable.
 func (m *Machine) clone() *Machine {
-	if m.Ready() || len(m.actions) > 0 {
+	if m.HasWork() || len(m.actions) > 0 {
 		panic("clone of a machine that is not at rest")
 	}
 	c := *m

@@ -34,7 +34,7 @@ func TestForget(t *testing.T) {
 		for _, event := range c.given {
 			event(m)
 		}
-		for !c.hold && m.Ready() {
+		for !c.hold && m.HasWork() {
 			m.Step(0)
 		}
 		for v, got := range m.Holds() {

@@ -146,8 +146,8 @@ func (m *Machine) Actions() []Action {
 	return a
 }
 
-// Ready reports whether Step has work to do now.
-func (m *Machine) Ready() bool {
+// HasWork reports whether Step has work to do now.
+func (m *Machine) HasWork() bool {
 	return m.queue.first != nil || len(m.released) > 0 || len(m.sweeps) > 0
 }
 

@@ -166,7 +166,7 @@ func (n *simNode) own(of lnet.NID) (lnet.NID, bool) {
 func (n *simNode) run(steps int) {
 	for range steps {
 		n.act()
-		if !n.m.Ready() {
+		if !n.m.HasWork() {
 			break
 		}
 		n.m.Step(n.w.now)

@@ -202,11 +202,11 @@ func (r *randomEvents) end() {
 	if r.yes() {
 		r.m.Stop(r.now)
 	}
-	for n := 0; len(r.open)+len(r.pushes) > 0 || r.m.Ready(); n++ {
+	for n := 0; len(r.open)+len(r.pushes) > 0 || r.m.HasWork(); n++ {
 		if n > 10_000 {
 			r.t.Fatal("the machine does not come to rest")
 		}
-		for r.m.Ready() {
+		for r.m.HasWork() {
 			r.steps(1)
 			if n++; n > 10_000 {
 				r.t.Fatal("the machine does not come to rest")

@@ -42,7 +42,7 @@ func answer(t *testing.T, m *Machine) (most int) {
 			}
 		}
 		if len(actions) == 0 {
-			if !m.Ready() {
+			if !m.HasWork() {
 				return most
 			}
 			m.Step(0)
@@ -84,7 +84,7 @@ func TestManyPeers(t *testing.T) {
 	}
 	m.SetSeq(0, 3, nil)
 	told := 0
-	for m.Ready() {
+	for m.HasWork() {
 		m.Step(0)
 		most = max(most, len(m.Actions()))
 		told++
@@ -114,7 +114,7 @@ func TestLargePeer(t *testing.T) {
 	m.Actions()
 	m.PingReply(0, 1, Reply{To: manyNID(0, 0), From: nids[0], Content: contentOf(2, nids...)})
 	released := 0
-	for m.Ready() {
+	for m.HasWork() {
 		m.Step(0)
 		actions := m.Actions()
 		if len(actions) > 3*mergeChunk {

@@ -132,7 +132,7 @@ func (s *script) command(t *testing.T, d *datadriven.TestData) string {
 	a := args{t: t, d: d}
 	s.event(d.Cmd, a)
 	if !a.has("hold") {
-		for n := 0; s.m.Ready(); n++ {
+		for n := 0; s.m.HasWork(); n++ {
 			if n == 10_000 {
 				t.Fatalf("%s: the machine does not come to rest", d.Pos)
 			}

@@ -145,8 +145,8 @@ func (m *Machine) unreach(p *peer, gone lnet.Net) {
 	}
 }
 
-// Stop ends discovery. Waiting callers get ErrClosed, and parked messages ErrCanceled.
-// Discovery has ended when Ready returns false.
+// Stop ends discovery in steps. Waiting callers get ErrClosed, and parked messages
+// ErrCanceled. Discovery has ended when HasWork returns false.
 func (m *Machine) Stop(now time.Duration) {
 	m.beginEvent(now)
 	if !m.stopped {

@@ -282,7 +282,7 @@ func (d *discovering) rest() {
 		for _, id := range failed {
 			d.machine.Failed(d.now, id, discovery.ErrTimedOut)
 		}
-		if len(failed) == 0 && !d.machine.Ready() {
+		if len(failed) == 0 && !d.machine.HasWork() {
 			due, ok := d.machine.Due()
 			if !ok {
 				return
@@ -299,12 +299,12 @@ func (d *discovering) end() {
 	d.machine.Stop(d.now)
 	for range 10_000 {
 		d.look()
-		if !d.machine.Ready() {
+		if !d.machine.HasWork() {
 			break
 		}
 		d.machine.Step(d.now)
 	}
-	if d.machine.Ready() || len(d.parked)+len(d.waiting) > 0 {
+	if d.machine.HasWork() || len(d.parked)+len(d.waiting) > 0 {
 		d.t.Fatalf("left: %v parked, %v waiting", d.parked, d.waiting)
 	}
 }

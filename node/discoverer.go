@@ -189,12 +189,12 @@ func (d *discoverer) run() {
 			d.handleEvent(e)
 		}
 		d.pulse.step()
-		for k := 0; k < stepsAtOnce && d.machine.Ready(); k++ {
+		for k := 0; k < stepsAtOnce && d.machine.HasWork(); k++ {
 			d.machine.Step(n.machineNow())
 			d.act()
 		}
 		d.evict()
-		if d.machine.Ready() {
+		if d.machine.HasWork() {
 			continue
 		}
 		pause := min(d.checkRouters(), d.nextEviction(), d.expireUnanswered())
@@ -202,7 +202,7 @@ func (d *discoverer) run() {
 			pause = min(pause, due-n.machineNow())
 		}
 		d.act()
-		if d.machine.Ready() || pause <= 0 {
+		if d.machine.HasWork() || pause <= 0 {
 			d.machine.Step(n.machineNow())
 			d.act()
 			continue
@@ -231,7 +231,7 @@ func (d *discoverer) stop() {
 	}
 	now := d.node.machineNow()
 	d.machine.Stop(now)
-	for d.act(); d.machine.Ready(); d.act() {
+	for d.act(); d.machine.HasWork(); d.act() {
 		d.machine.Step(now)
 	}
 }

@@ -48,15 +48,15 @@ func (a *Agent) handle(in *inbound) {
 	switch err := a.execute(in); {
 	case err == nil:
 		in.answer()
-	case !errors.Is(err, errFetching):
+	case !errors.Is(err, errNotFetched):
 		in.drop()
 	}
 }
 
 // errNoReply means that a request must be dropped without a reply.
-var errNoReply = errors.New("selftest: no reply")
+var errNoReply = errors.New("selftest: the request is dropped without a reply")
 
-// execute executes a framework request and encodes the reply into in.reply. If it returns errFetching, the
+// execute executes a framework request and encodes the reply into in.reply. If it returns errNotFetched, the
 // reply follows later. After any other error there is no reply.
 func (a *Agent) execute(in *inbound) error {
 	b, out := in.request[:], in.reply[:0]

@@ -46,7 +46,7 @@ const maxRecorders = 4
 const endless = 1 << 31
 
 // addTest handles an add-test request (selftest 4.8). It is called twice for a client test: the first call
-// starts to fetch the list of destinations and returns errFetching; the second call has the list. After any
+// starts to fetch the list of destinations and returns errNotFetched; the second call has the list. After any
 // other error the agent must not reply.
 func (a *Agent) addTest(in *inbound, q *message.TestRequest) (message.Status, error) {
 	switch {
@@ -107,7 +107,7 @@ func (a *Agent) populate(in *inbound, t *test, q *message.TestRequest) (message.
 			return message.ENOMEM, nil
 		}
 		a.fetchDestinations(in, q)
-		return message.OK, errFetching
+		return message.OK, errNotFetched
 	}
 	if err := in.list.err; err != nil {
 		a.counters.Event(err)
@@ -147,8 +147,8 @@ type destinationList struct {
 	err   error // set if the list could not be fetched
 }
 
-// errFetching means that the request is handled again when its list of destinations has been fetched.
-var errFetching = errors.New("selftest: fetching the destinations of a test")
+// errNotFetched means that the request is handled again when its list of destinations has been fetched.
+var errNotFetched = errors.New("selftest: the destinations of the test have not been fetched yet")
 
 // maxFetching is the maximum number of lists that are fetched at a time. Each may have up to 1 MiB.
 const maxFetching = 16

@@ -198,7 +198,8 @@ func (p *program) pingHosts(ctx context.Context, o *pingOptions) (clients, serve
 	return h, h, err
 }
 
-// serve runs a server without clients.
+// serve runs the server if the clients run in other processes. It returns the server's report when the user
+// ends the server with a command on standard input or a signal.
 func (p *program) serve(ctx context.Context, o *pingOptions, run *tmping.Session, h *tmhost.Host) (reports []tmping.Report, err error) {
 	s, err := run.StartServer(ctx, h)
 	if err != nil {

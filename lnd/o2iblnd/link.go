@@ -85,7 +85,7 @@ func (i *Interface) rebind(now time.Time) {
 		i.driver.unbind(i)
 		return
 	}
-	i.Log.Warn("RDMA device is in use again", "device", i.Device())
+	i.Log.Info("RDMA device is back; the interface uses it again", "device", i.Device())
 	i.counters.rebinds.Add(1)
 	i.registerAgain()
 	i.CheckLink()

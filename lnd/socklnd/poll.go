@@ -26,13 +26,13 @@ type polling struct {
 	calls     atomic.Int32 // calls of Poll, up to callsToShare; 0 again after a caller has slept without getting its answer
 	shared    atomic.Bool  // the connection is shared; bell and role are set
 	bell      Bell         // the reader sleeps on it
-	caller    atomic.Bool  // a caller has the role or is about to take it
+	caller    atomic.Bool  // a caller of Poll has the reader's role or is about to acquire it
 	releasing atomic.Bool  // the reaper has woken the reader to release its buffer
 
-	role        role        // the reader's role; only its holder uses the fields below
-	byCaller    bool        // a caller has the role
-	answersOnly bool        // a caller has the role, sleeps, and leaves requests to the reader
-	counted     bool        // the stream is quiet, and the holder is counted in pollers
+	role        role        // the reader's role; only the goroutine that has it uses the fields below
+	byCaller    bool        // a caller of Poll has the role
+	answersOnly bool        // a caller of Poll has the role, sleeps, and leaves requests to the reader
+	counted     bool        // the goroutine that has the role is busy polling: the stream is quiet (Pollable), and pollers counts the goroutine
 	left        error       // what a caller has left to the reader: errUnplaced, errRequest, errPanic, or a failure
 	broken      error       // error of the bell, which the reader has to process
 	sleeper     lnd.Sleeper // wakes a caller that sleeps on the socket
@@ -107,7 +107,8 @@ func (c *conn) noteReceived() {
 // busyPoll returns how long the connection is polled before a goroutine sleeps on it.
 func (c *conn) busyPoll() time.Duration { return c.peer.i.options.Load().BusyPoll }
 
-// wakeReader wakes the reader if it sleeps, so that it releases its buffer or shares the connection.
+// wakeReader wakes the reader if it sleeps. If the connection is shared, the reader then releases its large
+// buffer. Otherwise it also releases it, and then tries to share the connection with callers of Poll.
 func (c *conn) wakeReader() {
 	if c.poll.shared.Load() {
 		c.poll.releasing.Store(true)

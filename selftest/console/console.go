@@ -133,7 +133,7 @@ type command struct {
 	ctx     context.Context // done when the caller's context or the session ends
 	console *Console
 	release func() // releases ctx
-	holds   bool   // the command holds the session's slot
+	holds   bool   // the command holds session.slot
 	paused  bool   // pause was called: the session may end before the command
 }
 
@@ -163,8 +163,8 @@ func (c *Console) begin(ctx context.Context, key Key) (*command, error) {
 	}}, nil
 }
 
-// beginChange is like begin, but for a command that changes the session. It waits until no other such command is
-// running.
+// beginChange is like begin, but for a command that changes the session. It acquires session.slot, for which it
+// waits until no other such command is running.
 func (c *Console) beginChange(ctx context.Context, key Key) (*command, error) {
 	x, err := c.begin(ctx, key)
 	if err != nil {
@@ -175,14 +175,14 @@ func (c *Console) beginChange(ctx context.Context, key Key) (*command, error) {
 		x.holds = true
 	case <-x.ctx.Done():
 	}
-	if err := stopped(x.ctx); err != nil { // check again, because select may have chosen the slot although ctx is done
+	if err := stopped(x.ctx); err != nil { // check again, because select may have acquired the slot although ctx is done
 		x.end()
 		return nil, err
 	}
 	return x, nil
 }
 
-// end ends the command and releases the slot if the command holds it.
+// end ends the command and releases session.slot if the command holds it.
 func (x *command) end() {
 	x.release()
 	if x.holds {
@@ -198,7 +198,7 @@ func (x *command) end() {
 }
 
 // pause permits the session to end before the command does. Until resume returns, the command must not
-// access the session, and it must not hold the slot.
+// access the session. Only a command that does not hold session.slot may call pause.
 func (x *command) pause() {
 	x.paused = true
 	x.work.Done()

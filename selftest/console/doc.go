@@ -8,5 +8,5 @@
 // results in the goroutine of the command.
 //
 // Console.mu guards all state and is not held during calls of other packages. A command that changes the
-// session holds the session's slot, also during its RPCs. It acquires the slot before mu.
+// session holds session.slot, a lock, also during its RPCs. It acquires the slot before mu.
 package console

@@ -49,7 +49,7 @@ type session struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	slot   chan struct{}  // holds an element while a command that changes the session is running
+	slot   chan struct{}  // the lock of commands that change the session; contains an element while a command holds it
 	work   sync.WaitGroup // counts commands, keep-alive rounds and timed runs; does not grow while ending is set
 	ended  chan struct{}  // closed when the session has ended
 

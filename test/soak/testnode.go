@@ -192,7 +192,8 @@ func (r *testNode) rails(nids []lnet.NID) (sent []uint64, _ error) {
 		}
 	}
 	if p.Primary != nids[0] || !p.MultiRail || !slices.Equal(known, nids) {
-		return sent, fmt.Errorf("peer %s is known as %s with %s, %s", nids[0], p.Primary, known, p.State)
+		return sent, fmt.Errorf("peer %s has primary NID %s, NIDs %s and state %s; want Multi-Rail with NIDs %s",
+			nids[0], p.Primary, known, p.State, nids)
 	}
 	return sent, nil
 }

@@ -163,7 +163,7 @@ func (h *host) register(t *tm) error {
 	}
 	id, err := h.open[a.Portal].Choose(func(id uint16) (bool, error) { return p[id].Load() == nil, nil })
 	if err != nil {
-		return fmt.Errorf("mem: start at portal %d: no number is free: %w", a.Portal, err)
+		return fmt.Errorf("mem: start at portal %d: no TM number is free: %w", a.Portal, err)
 	}
 	a.TMID = id
 	p[id].Store(t)

@@ -132,24 +132,24 @@ func (n *NI) identityArgs() []string {
 // optionArgs returns the words of the command-line options for those settings of the NI that differ
 // from the driver's defaults. It omits the LND timeout, for which there is a separate command.
 func (n *NI) optionArgs() (words []string) {
-	t, none := &n.Tunables, lnd.Tunables{PeerTimeout: -1}
-	if t.PeerTimeout != none.PeerTimeout {
+	t := &n.Tunables
+	if t.PeerTimeout >= 0 { // a negative value means the driver's default
 		words = append(words, "--peer-timeout", strconv.Itoa(int(t.PeerTimeout/time.Second)))
 	}
 	for _, c := range []struct {
 		option string
 		value  int
 	}{{"--peer-credits", t.PeerCredits}, {"--peer-buffer-credits", t.PeerBufferCredits}, {"--credits", t.Credits}} {
-		if c.value > 0 {
+		if c.value > 0 { // 0 means the driver's default
 			words = append(words, c.option, strconv.Itoa(c.value))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Options)) {
-		if name != timeoutOption {
+		if name != timeoutOption { // Options has only the tunables that are set for this NI
 			words = append(words, optionWords(name, n.Options[name])...)
 		}
 	}
-	if n.CPTs != nil {
+	if n.CPTs != nil { // nil means all partitions
 		list := make([]string, len(n.CPTs))
 		for k, cpt := range n.CPTs {
 			list[k] = strconv.Itoa(cpt)

@@ -337,7 +337,7 @@ func TestUnknownCPTsAreWarnedOf(t *testing.T) {
 		"d.yaml:2: net[0]: NI tcp2(eth0): ignoring CPU partition 2 and 2 more: this host has the partitions 0 to 1",
 		"d.yaml:3: net[1]: NI tcp3(eth1): ignoring CPU partition 9: this host has the partitions 0 to 1",
 	}
-	const logged = "ignoring CPU partitions of an NI that this host does not have"
+	const logged = "ignoring configured CPU partitions that this host does not have"
 	r := startNode(t, parse(t, twoNets)).ready(t)
 	r.node.engines.cpts = 2
 	for _, mode := range []api.Mode{api.ModeAdd, api.ModeReplace, api.ModeDelete} {

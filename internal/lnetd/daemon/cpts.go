@@ -50,16 +50,16 @@ func warnOfCPTs(name string, nis []config.NI, has int) (warnings config.Problems
 	return warnings
 }
 
-// logCPTs logs a warning for each NI with CPU partitions that this host does not have.
+// logCPTs logs a warning for each NI whose configured CPU partitions do not all exist on this host.
 func (e *engines) logCPTs(nis []config.NI) {
 	for k := range nis {
 		if ni := &nis[k]; len(unknownCPTs(ni, e.cpts)) > 0 {
-			e.log.Warn("ignoring CPU partitions of an NI that this host does not have", "ni", ni.String(), "configured_cpts", ni.CPTs, "host_cpts", e.cpts)
+			e.log.Warn("ignoring configured CPU partitions that this host does not have", "ni", ni.String(), "configured_cpts", ni.CPTs, "host_cpts", e.cpts)
 		}
 	}
 }
 
-// ForeseeCPTs returns a warning for each NI of s with CPU partitions that do not exist on the host
+// ForeseeCPTs returns a warning for each NI of s whose CPU partitions do not all exist on the host
 // that sysfs describes. The configuration s was read from file. If the NUMA layout cannot be read,
 // ForeseeCPTs returns nil.
 func ForeseeCPTs(file string, s *config.State, sysfs fs.FS) config.Problems {

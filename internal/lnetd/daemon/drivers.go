@@ -91,9 +91,8 @@ func (t Drivers) unknown(nis []config.NI, tunables map[string]int64) string {
 	return ""
 }
 
-// of returns the driver for a net type, or a placeholder for a type without a driver. A running
-// node may keep NIs of such a type in its configuration, for an lnetd that has the driver
-// (decisions 99).
+// of returns the driver for a net type, or a placeholder if this lnetd has none: a configuration can
+// keep NIs of such a type until an lnetd with the driver is installed (decisions 99).
 func (t Drivers) of(typ lnet.NetType) *Driver {
 	for k := range t {
 		if t[k].Type == typ {

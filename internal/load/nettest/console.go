@@ -96,7 +96,8 @@ func (c *ConsoleConfig) Check() error {
 
 // Run runs a test until all clients have finished, the time of the test is over, or ctx is done. Then it
 // stops the test on all nodes. The result has the figures so far, even if there is an error. If a node
-// has not executed a command, the error matches ENETUNREACH and the errno of the node.
+// did not answer a command or refused it, the error matches ENETUNREACH and also the cause: for example
+// ETIMEDOUT if there was no answer, or the errno in the answer.
 func Run(ctx context.Context, c ConsoleConfig) (r Result, err error) {
 	servers, clients, err := c.tests()
 	if err != nil {
@@ -245,7 +246,7 @@ func (k *console) stopWaiting(n *remote) {
 }
 
 // step sends a command to the nodes and waits up to CommandTime for their answers, which it returns in
-// the order of nodes. It returns ENETUNREACH unless all nodes have executed the command.
+// the order of nodes. If a node did not answer the command or refused it, step returns unreachable.
 func (k *console) step(ctx context.Context, nodes []*remote, t message.Type) ([]*message.Command, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.config.CommandTime,
 		fmt.Errorf("no answer within %s: %w", k.config.CommandTime, syscall.ETIMEDOUT))
@@ -276,7 +277,8 @@ func (k *console) stepWithin(ctx context.Context, nodes []*remote, t message.Typ
 	return answers, nil
 }
 
-// unreachable is the error for nodes that have not executed a command. It matches ENETUNREACH.
+// unreachable is the error for nodes that did not answer a command or refused it. It matches ENETUNREACH
+// and the causes.
 type unreachable struct{ error }
 
 func (e unreachable) Unwrap() []error { return []error{e.error, syscall.ENETUNREACH} }

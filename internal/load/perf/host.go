@@ -17,7 +17,7 @@ import (
 // hostPoll is how long lnetd and its clients poll before they sleep, in cases with polling.
 const hostPoll = 200 * time.Microsecond
 
-// HostConfig configures the measurement of hosted transfer machines.
+// HostConfig configures RunHosted, the measurement of programs whose transfer machines run in lnetd.
 type HostConfig struct {
 	Config
 	// Near and Far are the paths of the client sockets of two lnetd processes, which have the addresses
@@ -70,8 +70,8 @@ func ServeHost(ctx context.Context, c HostConfig, far bool, ready func()) error 
 	return errors.Join(err, s.Close(last), <-served, o.close())
 }
 
-// guestEchoes is the number of a guest's first passive transfer machine. It is above the numbers of the
-// machines in ServeHost.
+// guestEchoes is the TM number of a guest's passive machine for tmhost.Delivery 0. The numbers of a guest's
+// machines are above those of the machines in ServeHost.
 const guestEchoes = 20
 
 // guest is a client of an lnetd process. It has one domain for machines that sleep and another for

@@ -16,7 +16,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// hostedTest is a case: an exchange that is measured between clients of lnetd, from a node in the
+// hostedTest is a case of RunHosted: an exchange that is measured between clients of lnetd, from a node in the
 // measuring process, and without LNet.
 type hostedTest struct {
 	test
@@ -76,14 +76,14 @@ func hostedTests() []hostedTest {
 	return ts
 }
 
-// hostedKey identifies a sender: whether it uses the node in this process, whether its peer is far, and
-// how its events are delivered.
+// hostedKey identifies a sender of RunHosted: whether it uses the node in this process instead of lnetd,
+// whether its peer is a client of the other lnetd, and how its events are delivered.
 type hostedKey struct {
 	inside, far bool
 	delivery    tmhost.Delivery
 }
 
-// hostedBench is the active process of a hosted measurement.
+// hostedBench is the state of the process that measures exchanges between clients of lnetd (RunHosted).
 type hostedBench struct {
 	config    HostConfig
 	guest     *guest
@@ -95,7 +95,7 @@ type hostedBench struct {
 	to        [tmBulks]*shared.Memory
 }
 
-// RunHosted measures the hosted cases and returns their results. Two processes must be running ServeHost
+// RunHosted measures programs whose transfer machines run in lnetd, and returns the results. Two processes must be running ServeHost
 // and one ServeGuest for the far end. RunHosted calls start with files; start must start the process
 // that runs ServeGuest for the near end with these files. It calls done with each result.
 func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, done func(*HostedResult)) (list []*HostedResult, err error) {
@@ -201,7 +201,8 @@ func (h *hostedBench) makeSenders(ctx context.Context) error {
 	return nil
 }
 
-// hostedMethod is a way to make the exchanges of a hosted case, with its results.
+// hostedMethod is a way to make the exchanges of a hostedTest, with its results: through lnetd, through a node in
+// this process, or without LNet.
 type hostedMethod struct {
 	run     func(n int) (time.Duration, error)
 	n       int

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// HostedResult is the result of a hosted case.
+// HostedResult is the result of one case of RunHosted.
 type HostedResult struct {
 	Case     string  `json:"case"`
 	In       int     `json:"in_bytes"`
@@ -30,7 +30,7 @@ type HostedResult struct {
 	test *hostedTest
 }
 
-// PrintHosted writes a table of results.
+// PrintHosted writes a table of the results of RunHosted.
 func PrintHosted(w io.Writer, list []*HostedResult) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "exchange\tlnetd\tinproc\tplain\tratio\tquartiles\tgoal\tof inproc\tbells\tallocs\n")

@@ -13,19 +13,21 @@ import (
 )
 
 // The addresses and buffers of transfer machines. The passive process has one machine for each way of
-// delivery.
+// delivering events (tmhost.Delivery).
 const (
-	tmPortal = 42
-	tmEchoes = 10 // number of the first passive machine; the way of delivery is added
+	tmPortal = 42 // portal of all machines
+	// tmEchoes is the TM number of the passive machine for tmhost.Delivery 0. The passive machine for delivery d
+	// has the number tmEchoes+d.
+	tmEchoes = 10
 
-	// tmMessage is the maximum size of a message in bytes. tmMessages is the number of messages per receive
-	// buffer.
+	// tmMessage is the maximum size of a message in bytes. tmMessages is the maximum number of messages that
+	// one receive buffer holds.
 	tmMessage  = 256
 	tmMessages = 64
-	// tmReceive and tmSend are the numbers of receive and send buffers for messages.
+	// tmReceive and tmSend are the numbers of receive and send buffers that each machine has for messages.
 	tmReceive = 4
 	tmSend    = 160
-	// tmBulks is the maximum number of bulk transfers in flight.
+	// tmBulks is the maximum number of bulk transfers that one machine has in flight.
 	tmBulks = 8
 )
 
@@ -186,8 +188,8 @@ type echo struct {
 	waiting []*transport.Buffer // messages that announce bulk, until a bulk buffer is free
 }
 
-// startEchoes starts a passive machine for each of the given ways of delivery. The number of a machine
-// is first plus the way of delivery.
+// startEchoes starts a passive machine for each of the given ways of delivery. The TM number of the machine
+// for delivery d is first+d.
 func (p *tmSite) startEchoes(ctx context.Context, first int, deliveries ...tmhost.Delivery) error {
 	for _, delivery := range deliveries {
 		e := &echo{}
@@ -266,7 +268,7 @@ type sender struct {
 }
 
 // newSender starts an active machine whose peer is the passive machine at server with the same way of
-// delivery. first is the number that the passive machines were started with.
+// delivery. first is the argument first of startEchoes for these passive machines.
 func (p *tmSite) newSender(ctx context.Context, delivery tmhost.Delivery, server lnet.NID, first int) (*sender, error) {
 	s := &sender{done: make(chan error, 1)}
 	err := p.startMachine(ctx, transport.Dynamic, delivery, transport.Callbacks{

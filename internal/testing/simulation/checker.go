@@ -351,7 +351,7 @@ func (w *world) checkOutcome(o *operation) {
 		w.violate("%v: answered, and served %d times", o, o.delivered)
 	}
 	if w.faultless() && !o.fullySucceeded() {
-		w.violate("%v: nothing was broken, and yet: SEND error %v, delivered %d times, %d ACKs, %d REPLYs",
+		w.violate("%v: the scenario has no faults, but the operation failed: SEND error %v, delivered %d times, %d ACKs, %d REPLYs",
 			o, o.sendErr, o.delivered, o.acks, o.replies)
 	}
 	gone := o.sends == 1 && o.sendErr == nil && !o.target.IsLoopback()

@@ -209,7 +209,7 @@ func TestChecker(t *testing.T) {
 		}, "wrong source"},
 		{"NobodysPut", func(s *stage) {
 			s.deliver(s.inbox, s.arrival(s.put), func(e *portals.Event) { e.MatchBits += 100 })
-		}, "of nobody"},
+		}, "of no known operation"},
 		{"WrongLength", func(s *stage) {
 			s.deliver(s.inbox, s.arrival(s.put), func(e *portals.Event) { e.Length = 63 })
 		}, "mlength 63, not 64"},

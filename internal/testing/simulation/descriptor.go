@@ -206,7 +206,7 @@ func (d *descriptor) request(e *portals.Event) func() {
 	w := d.w
 	o := w.operationOf(e.MatchBits)
 	if o == nil {
-		w.violate("%v: %v of nobody, match bits %#x", d, e.Type, e.MatchBits)
+		w.violate("%v: %v of no known operation, match bits %#x", d, e.Type, e.MatchBits)
 		return nil
 	}
 	if err := d.mayTake(o, e); err != nil {

@@ -187,7 +187,7 @@ func (w *world) discoverNow(l *life, to *member, nid lnet.NID, force bool) bool 
 			}
 		}
 	case w.faultless():
-		w.violate("%v: nothing was broken, and yet: discover %v: %v", l, nid, err)
+		w.violate("%v: the scenario has no faults, but discovery of %v failed: %v", l, nid, err)
 	default:
 		w.count(FaultUndiscovered, 1)
 	}

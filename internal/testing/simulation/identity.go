@@ -15,7 +15,7 @@ import (
 func (w *world) checkIdentity(l *life, p *node.PeerInfo) {
 	owner := w.owner(p.Primary)
 	if owner == nil {
-		w.violate("%v: peer %v is nobody", l, p.Primary)
+		w.violate("%v: the primary NID of peer %v belongs to no node", l, p.Primary)
 		return
 	}
 	for _, i := range p.NIs {

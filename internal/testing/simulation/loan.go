@@ -182,19 +182,19 @@ func (l *loan) check(e *transport.BufferEvent) error {
 	queued := e.Buffer.Flags()&transport.FlagQueued != 0
 	switch {
 	case m.over:
-		return errors.New("the machine is over")
+		return errors.New("comes after the end of the machine")
 	case e.Final == queued:
-		return fmt.Errorf("final %t, queued %t", e.Final, queued)
+		return fmt.Errorf("final and the buffer's queued flag are both %t", queued)
 	case e.Final && !e.Buffer.Deadline.IsZero():
-		return errors.New("the deadline is left")
+		return errors.New("is final, but the buffer still has its deadline")
 	case !e.Final && (l.queue != transport.MsgRecv || e.Err != nil):
 		return errors.New("is not final")
 	case e.Time.After(time.Now()) || e.Time.Sub(w.start) < l.began:
-		return fmt.Errorf("happened at %v", e.Time.Sub(w.start))
+		return fmt.Errorf("has the time %v, which is before the loan or in the future", e.Time.Sub(w.start))
 	case e.Final && l.endBy > 0 && w.since() > l.endBy:
 		return fmt.Errorf("is %v late", w.since()-l.endBy)
 	case e.Err != nil && (e.Length != 0 || e.Offset != 0 || e.EndPoint != nil):
-		return errors.New("has an error, and more")
+		return errors.New("has an error, but also a length, an offset or an end point")
 	}
 	return l.mayFail(e.Err)
 }
@@ -209,11 +209,11 @@ func (l *loan) mayFail(err error) error {
 	case err == nil:
 	case errors.Is(err, syscall.ECANCELED):
 		if !l.cancelled && !m.aborted && !m.layer.life.ending {
-			return errors.New("nobody has cancelled it")
+			return errors.New("was canceled, but neither the program nor the end of the machine or node did that")
 		}
 		w.result.Actions[ActionCancelled]++
 	case isNetwork && network.Error() == node.ErrTimedOut.Error() && l.queue != transport.ActiveBulkRecv: // an active receive wraps the error of its GET, others must not have this error
-		return errors.New("its MD was unlinked, which is a cancel")
+		return errors.New("has the error of an MD that was unlinked, but must have ECANCELED")
 	case isNetwork:
 		switch {
 		case m.layer.life.ending:
@@ -222,9 +222,9 @@ func (l *loan) mayFail(err error) error {
 		case l.queue == transport.ActiveBulkRecv && w.verbs.rails != nil && errors.Is(err, syscall.ENODATA):
 			// The passive buffer was returned, which RDMA reports (o2iblnd 10.4).
 		case w.faultless() && !l.toOtherNet():
-			return errors.New("nothing was broken, and yet")
+			return errors.New("has a network error, but the scenario has no faults")
 		case network.Errno != syscall.EIO && network.Errno != syscall.EHOSTUNREACH && network.Errno != syscall.ETIMEDOUT:
-			return errors.New("the network has no such errno")
+			return errors.New("has a network error with an errno that the network does not return")
 		}
 		w.result.Actions[ActionNetworkError]++
 	case errors.Is(err, syscall.ETIMEDOUT) && late:
@@ -235,7 +235,7 @@ func (l *loan) mayFail(err error) error {
 	case errors.Is(err, syscall.ETIMEDOUT) && l.queue == transport.ActiveBulkRecv && w.since() >= l.began+w.transaction:
 		w.result.Actions[ActionNetworkError]++ // the node has given up
 	default:
-		return errors.New("that cannot be")
+		return errors.New("has an error that nothing explains")
 	}
 	return nil
 }

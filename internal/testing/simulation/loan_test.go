@@ -64,30 +64,30 @@ func TestLoanMayFail(t *testing.T) {
 		want   string // in the violation; empty: none
 	}{
 		{name: "sent", queue: transport.MsgSend},
-		{name: "nobody has cancelled", queue: transport.MsgSend, err: syscall.ECANCELED, want: "nobody has cancelled"},
+		{name: "nobody has cancelled", queue: transport.MsgSend, err: syscall.ECANCELED, want: "was canceled"},
 		{name: "cancelled", queue: transport.MsgSend, err: syscall.ECANCELED, happen: func(_ *machineStage, l *loan) { l.cancelled = true }},
 		{name: "stopped", queue: transport.PassiveBulkRecv, err: syscall.ECANCELED, happen: func(_ *machineStage, l *loan) { l.machine.aborted = true }},
 		{name: "the node closes", queue: transport.PassiveBulkRecv, err: syscall.ECANCELED, happen: func(_ *machineStage, l *loan) { l.machine.layer.life.ending = true }},
-		{name: "no deadline", queue: transport.MsgSend, err: syscall.ETIMEDOUT, want: "cannot be"},
-		{name: "too early", queue: transport.MsgSend, err: syscall.ETIMEDOUT, happen: func(_ *machineStage, l *loan) { l.deadline = time.Now().Add(1) }, want: "cannot be"},
+		{name: "no deadline", queue: transport.MsgSend, err: syscall.ETIMEDOUT, want: "nothing explains"},
+		{name: "too early", queue: transport.MsgSend, err: syscall.ETIMEDOUT, happen: func(_ *machineStage, l *loan) { l.deadline = time.Now().Add(1) }, want: "nothing explains"},
 		{name: "in time", queue: transport.MsgSend, err: syscall.ETIMEDOUT, happen: func(_ *machineStage, l *loan) { l.deadline = time.Now() }},
 		{name: "the network has failed", queue: transport.MsgSend, err: network(syscall.EIO), happen: func(q *machineStage, _ *loan) { q.networkFaults = []Fault{FaultCut} }},
-		{name: "but nothing was broken", queue: transport.MsgSend, err: network(syscall.EIO), want: "nothing was broken"},
+		{name: "but nothing was broken", queue: transport.MsgSend, err: network(syscall.EIO), want: "no faults"},
 		{name: "over RDMA the passive buffer has gone", queue: transport.ActiveBulkRecv, err: unmatched, happen: func(q *machineStage, _ *loan) { q.verbs.rails = []bool{true} }},
-		{name: "over TCP nobody tells of that", queue: transport.ActiveBulkRecv, err: unmatched, happen: func(q *machineStage, _ *loan) { q.verbs.rails = nil }, want: "nothing was broken"},
+		{name: "over TCP nobody tells of that", queue: transport.ActiveBulkRecv, err: unmatched, happen: func(q *machineStage, _ *loan) { q.verbs.rails = nil }, want: "no faults"},
 		{name: "the network says what it cannot", queue: transport.MsgSend, err: network(syscall.EPERM), happen: func(q *machineStage, _ *loan) { q.networkFaults = []Fault{FaultCut} }, want: "errno"},
 		{name: "the NI is gone", queue: transport.MsgSend, err: network(syscall.EINVAL), happen: func(q *machineStage, l *loan) {
 			q.networkFaults = []Fault{FaultCut}
 			l.machine.layer.life.present[0] = false
 		}},
-		{name: "given up too early", queue: transport.ActiveBulkRecv, err: syscall.ETIMEDOUT, want: "cannot be"},
+		{name: "given up too early", queue: transport.ActiveBulkRecv, err: syscall.ETIMEDOUT, want: "nothing explains"},
 		{name: "given up", queue: transport.ActiveBulkRecv, err: syscall.ETIMEDOUT, happen: func(q *machineStage, _ *loan) { time.Sleep(q.transaction) }},
-		{name: "no such error", queue: transport.MsgRecv, err: syscall.ENOMEM, want: "cannot be"},
+		{name: "no such error", queue: transport.MsgRecv, err: syscall.ENOMEM, want: "nothing explains"},
 		{name: "late", queue: transport.MsgSend, happen: func(_ *machineStage, l *loan) { time.Sleep(l.endBy + 1) }, want: "late"},
-		{name: "over", queue: transport.MsgSend, happen: func(_ *machineStage, l *loan) { l.machine.over = true }, want: "over"},
+		{name: "over", queue: transport.MsgSend, happen: func(_ *machineStage, l *loan) { l.machine.over = true }, want: "after the end of the machine"},
 		{name: "again", queue: transport.MsgSend, happen: func(q *machineStage, l *loan) { q.a.processEvent(final(l, nil, 0)) }, want: "not lent"},
 		{name: "another queue", queue: transport.MsgSend, happen: func(_ *machineStage, l *loan) { l.queue = transport.MsgRecv }, want: "not lent"},
-		{name: "bytes of a failure", queue: transport.PassiveBulkRecv, err: syscall.ECANCELED, happen: func(_ *machineStage, l *loan) { l.cancelled, l.wanted = true, 1 }, want: "and more"},
+		{name: "bytes of a failure", queue: transport.PassiveBulkRecv, err: syscall.ECANCELED, happen: func(_ *machineStage, l *loan) { l.cancelled, l.wanted = true, 1 }, want: "but also a length"},
 		{name: "what was sent has changed", queue: transport.ActiveBulkSend, happen: func(_ *machineStage, l *loan) {
 			l.payload = new(payload)
 			l.tracked.region.pieces[0].Bytes[0]++
@@ -121,8 +121,8 @@ func TestMessageArrives(t *testing.T) {
 		{name: "twice", happen: func(_ *machineStage, x *message, _ *loan) { x.received++ }, want: "again"},
 		{name: "too long", happen: func(_ *machineStage, x *message, _ *loan) { x.never = true }, want: "too long"},
 		{name: "another's", happen: func(_ *machineStage, x *message, _ *loan) { x.to.TMID++ }, want: "another's"},
-		{name: "another byte", happen: func(_ *machineStage, _ *message, l *loan) { l.tracked.region.pieces[0].Bytes[99]++ }, want: "nobody has sent"},
-		{name: "another number", happen: func(_ *machineStage, _ *message, l *loan) { l.tracked.region.pieces[0].Bytes[0]++ }, want: "nobody has sent"},
+		{name: "another byte", happen: func(_ *machineStage, _ *message, l *loan) { l.tracked.region.pieces[0].Bytes[99]++ }, want: "no machine has sent"},
+		{name: "another number", happen: func(_ *machineStage, _ *message, l *loan) { l.tracked.region.pieces[0].Bytes[0]++ }, want: "no machine has sent"},
 		{name: "over another", happen: func(_ *machineStage, x *message, l *loan) {
 			l.taken = append(l.taken, delivery{span{99, 1}, x})
 			l.tracked.buffer.MaxMessages++

@@ -165,7 +165,7 @@ func (m *machine) event(e *transport.TMEvent) {
 		m.begun(e)
 	case e.Next == transport.StateStopped:
 		if !m.stopping || e.Err != nil {
-			w.violate("%v: has stopped, and nobody wanted that: %v", m, e.Err)
+			w.violate("%v: has stopped without a call of Stop, or with an error: %v", m, e.Err)
 		}
 		m.ended()
 	case e.Next == transport.StateFailed:

@@ -103,7 +103,7 @@ func (w *world) checkMachines() {
 		if round > 0 {
 			w.result.Retried += uint64(len(left))
 			if w.faultless() {
-				w.violate("nothing was broken, and yet %d exchanges have to be tried again", len(left))
+				w.violate("the scenario has no faults, but %d exchanges must be repeated", len(left))
 			}
 			w.fillPools()
 			time.Sleep(time.Second)

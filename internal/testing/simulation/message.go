@@ -173,7 +173,7 @@ func (l *loan) handleReceived(e *transport.BufferEvent) []func() {
 	e.CopyTo(content)
 	x := w.messageOf(content)
 	if x == nil {
-		w.violate("%v: a message that nobody has sent: % x", l, content[:min(len(content), 16)])
+		w.violate("%v: a message that no machine has sent: % x", l, content[:min(len(content), 16)])
 		return nil
 	}
 	w.addf("%v took %v", l, x)

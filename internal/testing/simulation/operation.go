@@ -245,7 +245,7 @@ func (o *operation) acked(d *descriptor, e *portals.Event) {
 	w.result.Acks++
 	switch {
 	case o.kind != opAcked:
-		w.violate("%v: an ACK that nobody asked for", o)
+		w.violate("%v: an ACK, but the operation did not ask for one", o)
 	case o.acks > 1:
 		w.violate("%v: %d ACK events", o, o.acks)
 	case o.delivered > 0 && e.Length != o.takenLen:
@@ -312,9 +312,9 @@ func (d *descriptor) holdsOldFetch(n int) bool {
 func (o *operation) answers(d *descriptor, e *portals.Event) error {
 	switch {
 	case o.kind != opFetch:
-		return errors.New("nobody asked")
+		return errors.New("the operation requests no data")
 	case o.never:
-		return errors.New("nobody can have answered")
+		return errors.New("no node can have answered")
 	case e.Length != o.contentLen || e.Requested != o.contentLen:
 		return fmt.Errorf("%d of %d bytes, not %d", e.Length, e.Requested, o.contentLen)
 	}

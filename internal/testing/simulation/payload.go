@@ -214,7 +214,7 @@ func (m *machine) misuse(l *loan) {
 	if errors.Is(err, syscall.EPERM) {
 		w.result.Actions[ActionMisused]++
 	} else if !m.mayRefuse(err) {
-		w.violate("%v: its descriptor is for the other direction, and yet: %v", l, err)
+		w.violate("%v: its descriptor is for the other direction, but the call returned: %v", l, err)
 	}
 }
 
@@ -236,7 +236,7 @@ func (m *machine) addPastDeadline(e *transport.EndPoint) {
 	if errors.Is(err, syscall.ETIME) {
 		w.result.Actions[ActionPastDeadline]++
 	} else if !m.mayRefuse(err) {
-		w.violate("%v: the deadline has passed, and yet: %v", m, err)
+		w.violate("%v: the deadline has passed, but the call returned: %v", m, err)
 	}
 }
 
@@ -254,7 +254,7 @@ func (l *loan) handleSuccess(e *transport.BufferEvent) []func() {
 		w.result.Actions[ActionPassiveSend]++
 		k := l.passiveKey(e)
 		if w.served[k]++; w.served[k] > w.fetches[k] {
-			w.violate("%v: was fetched %d times, nobody asked but %d times", l, w.served[k], w.fetches[k])
+			w.violate("%v: was fetched %d times, but the program requested it %d times", l, w.served[k], w.fetches[k])
 		}
 	case transport.ActiveBulkRecv:
 		w.result.Actions[ActionActiveRecv]++

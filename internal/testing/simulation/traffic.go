@@ -92,7 +92,7 @@ func (w *world) ping(r *rand.Rand, l *life, to *member) {
 			}
 		}
 		if err != nil && w.faultless() {
-			w.violate("%v: nothing was broken, and yet: ping of %v: %v", l, target, err)
+			w.violate("%v: the scenario has no faults, but the ping of %v failed: %v", l, target, err)
 		}
 	})
 }

@@ -136,7 +136,7 @@ func (s *transportLayer) stopAll() {
 	}
 	claim, err := s.life.node.Claim(portalMachines, 0, ^uint64(0))
 	if err != nil {
-		w.violate("%v: all machines have ended, and yet: %v", s.life, err)
+		w.violate("%v: all machines have ended, but their portal cannot be claimed: %v", s.life, err)
 		return
 	}
 	s.life.node.Unclaim(claim)

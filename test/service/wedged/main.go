@@ -38,8 +38,8 @@ func main() {
 	}
 }
 
-// wedge waits until the file of a loop exists, and then blocks that loop forever. It first removes the
-// file, so that the next lnetd works.
+// wedge waits until the file /run/lnetd/wedge-LOOP exists for one of the node's loops, removes the file, so
+// that the next lnetd works, and then blocks that loop forever.
 func wedge(ctx context.Context, n *node.Node) error {
 	for {
 		for loop, stick := range map[string]func(context.Context, *node.Node) error{"discoverer": discoverer, "monitor": monitor} {

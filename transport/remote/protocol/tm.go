@@ -55,8 +55,8 @@ var (
 
 // TMStart starts a transfer machine. lnetd sends the reply when the start has succeeded or failed. The
 // request fails with ENOENT if the NID or the PID does not belong to this host, EADDRINUSE if the address is
-// in use, EADDRNOTAVAIL if no number is free, EACCES if lnetd's rules do not permit the address, and EDQUOT
-// if a quota is used up.
+// in use, EADDRNOTAVAIL if no TM number is free, EACCES if lnetd's rules do not permit the address, and
+// EDQUOT if a quota is used up.
 type TMStart struct {
 	NID lnet.NID
 	PID lnet.PID

@@ -28,10 +28,11 @@ type object struct {
 }
 
 const (
-	// nameMax is the maximum length in bytes of names that are compared. The names of all known members
-	// are shorter.
+	// nameMax is the maximum length in bytes of names that are checked for duplicates. The names of all known
+	// members are shorter.
 	nameMax = 256
-	// namesMax is the maximum number of names in an object that are compared. No valid request has more.
+	// namesMax is the maximum number of names in an object that are checked for duplicates. No valid request
+	// has more.
 	namesMax = 256
 )
 
