@@ -91,7 +91,7 @@ func (t Drivers) unknown(nis []config.NI, tunables map[string]int64) string {
 	return ""
 }
 
-// of returns the driver for a net type, or a placeholder if this lnetd has none: a configuration can
+// of returns the driver for a net type, or a placeholder if there is no driver: a configuration can
 // keep NIs of such a type until an lnetd with the driver is installed (decisions 99).
 func (t Drivers) of(typ lnet.NetType) *Driver {
 	for k := range t {
