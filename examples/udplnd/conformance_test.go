@@ -50,7 +50,7 @@ func inMemory(unlucky func() bool, themes []string) lndtest.Harness {
 func TestConformanceOverUDP(t *testing.T) {
 	waits := []string{
 		"UnreachablePeer", "IsolatedPeer", "IsolatedInPayload", "DownAfterFailedConnect", "SendFromFailedSent",
-		"UrgentFirst", "UrgentLargeFirst", "OfALifeThatLasts",
+		"UrgentFirst", "UrgentLargeFirst", "OfALifeThatLasts", "SendWithinClose", "DisconnectEndsPause",
 	}
 	lndtest.Run(t, lndtest.Harness{
 		New: func(_ *testing.T, n int) *lndtest.World { return world(n, UDP) },
