@@ -35,7 +35,7 @@ func halves(n int) bool { return n >= 2*MaxBuffer && n%(2*MaxBuffer) == 0 && n <
 // size is a positive multiple of MaxBuffer.
 func NewBuffers(base uint64, size int) *Buffers {
 	if size <= 0 || size%MaxBuffer != 0 {
-		panic(fmt.Sprintf("%d bytes are not a multiple of %d", size, MaxBuffer))
+		panic(fmt.Sprintf("%d bytes are not a positive multiple of %d", size, MaxBuffer))
 	}
 	b := &Buffers{base: base, size: size}
 	for k := range b.free {

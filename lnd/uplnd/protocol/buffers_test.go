@@ -58,7 +58,8 @@ func (m *buffersModel) set(a allocation, used bool) {
 }
 
 // get allocates a buffer for n bytes and checks it: it is in the half, at a multiple of its size, and no byte
-// of it belongs to another buffer. Get may return none only if none is free.
+// of it belongs to another buffer. Get may fail only if every buffer of this
+// size has a page in use.
 func (m *buffersModel) get(t *rapid.T, b *Buffers, n int) (ok bool) {
 	offset, ok := b.Get(n)
 	if ok != m.fits(n) {

@@ -305,7 +305,7 @@ func TestTextsBecomePrintable(t *testing.T) {
 		"":                                 "",
 		"a\nb\x00c\x7fd\xff":               "a?b?c?d?",
 		"größer":                           "gr????er",
-		" ~":                               " ~",
+		"x ~":                              "x ~",
 		strings.Repeat("y", MaxText) + "z": strings.Repeat("y", MaxText),
 		strings.Repeat("\n", 3*MaxText):    strings.Repeat("?", MaxText),
 	} {
