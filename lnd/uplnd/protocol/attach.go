@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 	"time"
@@ -41,6 +42,7 @@ var (
 	errZero    = fmt.Errorf("must be 0: %w", syscall.EPROTO)
 	errName    = fmt.Errorf("not 1 to %d bytes of printable ASCII with zeros to the end: %w", MaxName, syscall.EINVAL)
 	errErrno   = fmt.Errorf("not -%d to 0: %w", maxErrno, syscall.EPROTO)
+	errTimeout = fmt.Errorf("not below 2^63: %w", syscall.EPROTO)
 	errArea    = fmt.Errorf("not two halves of buffers: %w", syscall.EPROTO)
 )
 
@@ -159,7 +161,7 @@ func (f *Failure) Append(b []byte) []byte {
 }
 
 // DecodeAnswer decodes a record of lnetd. If lnetd has refused the proxy or cut it off, the error is a
-// *Failure.
+// *Failure. EPROTO means that the record is not valid.
 func DecodeAnswer(b []byte) (*Attached, error) {
 	status, err := decodeHead(b)
 	if err != nil {
@@ -183,11 +185,15 @@ func DecodeAnswer(b []byte) (*Attached, error) {
 	}
 	nid, err := lnet.DecodeLarge(b[12:32])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", err, syscall.EPROTO)
 	}
 	size := binary.LittleEndian.Uint64(b[32:])
 	if size > MaxArea || !halves(int(size)) {
 		return nil, recordError("area", size, errArea)
 	}
-	return &Attached{NID: nid, AreaSize: int(size), Timeout: time.Duration(binary.LittleEndian.Uint64(b[40:]))}, nil
+	timeout := binary.LittleEndian.Uint64(b[40:])
+	if timeout > math.MaxInt64 {
+		return nil, recordError("timeout", timeout, errTimeout)
+	}
+	return &Attached{NID: nid, AreaSize: int(size), Timeout: time.Duration(timeout)}, nil
 }

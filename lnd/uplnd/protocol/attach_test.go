@@ -194,6 +194,14 @@ func TestInvalidRecords(t *testing.T) {
 		_, err := DecodeAnswer(put(good, 32, u64(size)...))
 		refused(t, err, "record", "area", syscall.EPROTO)
 	}
+	for _, timeout := range []uint64{1 << 63, math.MaxUint64} {
+		_, err := DecodeAnswer(put(good, 40, u64(timeout)...))
+		refused(t, err, "record", "timeout", syscall.EPROTO)
+	}
+	for at, field := range map[int]string{12: "nid_size", 31: "nid_addr"} {
+		_, err := DecodeAnswer(put(good, at, 1))
+		refused(t, err, "NID", field, syscall.EPROTO)
+	}
 	for _, status := range []int32{1, math.MaxInt32, -maxErrno - 1, math.MinInt32} {
 		_, err := DecodeAnswer(put(good, 8, binary.LittleEndian.AppendUint32(nil, uint32(status))...))
 		refused(t, err, "record", "status", syscall.EPROTO)
