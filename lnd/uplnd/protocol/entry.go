@@ -140,9 +140,11 @@ func CauseOf(err error) Cause {
 	return CauseOther
 }
 
-// Err returns the error with a cause and a text, which may be empty.
+// Err returns the error with a cause and a text, which may be empty. The error's text is never empty.
 func (c Cause) Err(text string) error {
 	switch err := causes[c]; {
+	case err == nil && text == "":
+		return errNoReason
 	case err == nil:
 		return errors.New(text)
 	case text == "" || text == err.Error():
@@ -151,6 +153,8 @@ func (c Cause) Err(text string) error {
 		return &causedError{text, err}
 	}
 }
+
+var errNoReason = errors.New("no reason given")
 
 // causedError is an error of another process: its text, and its cause for errors.Is.
 type causedError struct {
@@ -311,11 +315,10 @@ func fieldError(field string, value any, err error) error {
 
 // SetError sets Status, Cause and Text for the result of an operation. err may be nil.
 func (e *Entry) SetError(err error) {
-	e.Status = lnd.StatusOf(err)
+	e.Status, e.Cause, e.Text = lnd.StatusOf(err), CauseOf(err), ""
 	if err == nil {
 		return
 	}
-	e.Cause = CauseOf(err)
 	var failed *lnd.Error
 	if errors.As(err, &failed) {
 		err = failed.Err // lnetd adds the rest

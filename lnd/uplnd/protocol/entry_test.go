@@ -378,6 +378,9 @@ func TestCauses(t *testing.T) {
 			t.Errorf("%v: cause %d, want that of other errors", err, c)
 		}
 	}
+	if err := CauseOther.Err(""); err == nil || err.Error() != "no reason given" {
+		t.Errorf("other cause without a text: %v", err)
+	}
 	if err := CauseOther.Err("disk full"); err.Error() != "disk full" || CauseOf(err) != CauseOther {
 		t.Errorf("other cause: %v, cause %d", err, CauseOf(err))
 	}
@@ -409,7 +412,7 @@ func TestSetError(t *testing.T) {
 			Entry{Status: lnd.StatusNetworkTimeout, Text: "unexpected EOF"},
 		},
 	} {
-		got := Entry{Op: Sent, Handle: 7}
+		got := Entry{Op: Sent, Handle: 7, Status: lnd.StatusLocalTimeout, Cause: CauseTimeout, Text: "of another message"}
 		got.SetError(c.err)
 		c.want.Op, c.want.Handle = Sent, 7
 		if got != c.want {
