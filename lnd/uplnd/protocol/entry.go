@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -25,6 +26,7 @@ const (
 	EntrySize = 256
 
 	offHeader = 64
+	endHeader = offHeader + lnet.HeaderNID16Size
 	// MaxText is the maximum length of a text in bytes: printable ASCII, with zeros to the end.
 	MaxText = EntrySize - offHeader
 )
@@ -179,7 +181,7 @@ type Entry struct {
 	// Length is a number of bytes, Offset their position in the area.
 	Length uint32
 	Offset uint64
-	// Time is in nanoseconds, of CLOCK_MONOTONIC for points in time.
+	// Time is in nanoseconds, of CLOCK_MONOTONIC for points in time. It is below 2^63.
 	Time   uint64
 	Peer   lnet.ProcessID
 	Header lnet.Header
@@ -228,9 +230,13 @@ var (
 	errFlags   = fmt.Errorf("not below %#x", flagsEnd)
 	errStatus  = fmt.Errorf("not 0 to %d", lnd.StatusNetworkTimeout)
 	errCause   = fmt.Errorf("not 0 to %d", endCauses-1)
+	errTime    = errors.New("not below 2^63")
 	errNotZero = errors.New("must be 0")
 	errText    = errors.New("not printable ASCII with zeros to the end")
 )
+
+// afterHeader are the bytes of an entry after a header.
+type afterHeader [EntrySize - endHeader]byte
 
 // DecodeOrder decodes an entry that lnetd has put. b must be a private copy. After an error e is undefined.
 func (e *Entry) DecodeOrder(b *[EntrySize]byte) error {
@@ -265,7 +271,9 @@ func (e *Entry) decode(b *[EntrySize]byte) error {
 		return fieldError("status", uint8(e.Status), errStatus)
 	case e.Cause >= endCauses:
 		return fieldError("cause", uint8(e.Cause), errCause)
-	case binary.LittleEndian.Uint64(b[56:]) != 0:
+	case e.Time > math.MaxInt64:
+		return fieldError("time", e.Time, errTime)
+	case binary.LittleEndian.Uint64(b[56:]) != 0, e.Op.hasHeader() && afterHeader(b[endHeader:]) != afterHeader{}:
 		return fieldError("reserved bytes", nil, errNotZero)
 	}
 	nid, err := lnet.DecodeLarge(b[32:52])

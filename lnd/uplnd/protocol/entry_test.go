@@ -238,6 +238,7 @@ func TestInvalidEntries(t *testing.T) {
 	}
 	both := []flaw{
 		{"entry", "flags", 1, 0x20}, {"entry", "flags", 1, 0x40}, {"entry", "flags", 1, 0x80}, {"entry", "flags", 1, 0xff},
+		{"entry", "time", 31, 0x80}, {"entry", "time", 31, 0xff},
 		{"entry", "status", 2, 11}, {"entry", "status", 2, 0xff}, {"entry", "cause", 3, 10}, {"entry", "cause", 3, 0xff},
 		{"NID", "nid_size", 32, 3}, {"NID", "nid_size", 32, 0xff}, {"NID", "nid_addr", 40, 1}, {"NID", "nid_addr", 51, 1},
 	}
@@ -249,6 +250,9 @@ func TestInvalidEntries(t *testing.T) {
 		{"header", "src_nid.nid_size", 84, 3}, {"header", "src_nid.nid_addr", 103, 1},
 		{"header", "type", 112, byte(lnet.MsgHello)}, {"header", "type", 115, 1},
 		{"header", "payload_length", 116, 1}, // of a GET
+	}
+	for _, at := range []int{160, 161, 200, 254, 255} {
+		inHeader = append(inHeader, flaw{"entry", "reserved bytes", at, 1})
 	}
 	var inText []flaw
 	for _, c := range []byte{1, '\n', ' ' - 1, '~' + 1, 0x80, 0xff} {
