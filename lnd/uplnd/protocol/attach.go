@@ -188,7 +188,7 @@ func DecodeAnswer(b []byte) (*Attached, error) {
 		return nil, fmt.Errorf("%w: %w", err, syscall.EPROTO)
 	}
 	size := binary.LittleEndian.Uint64(b[32:])
-	if size > MaxArea || !halves(int(size)) {
+	if !halves(size) {
 		return nil, recordError("area", size, errArea)
 	}
 	timeout := binary.LittleEndian.Uint64(b[40:])

@@ -29,7 +29,7 @@ type Buffers struct {
 }
 
 // halves reports whether an area can have n bytes.
-func halves(n int) bool { return n >= 2*MaxBuffer && n%(2*MaxBuffer) == 0 && n <= MaxArea }
+func halves(n uint64) bool { return n >= 2*MaxBuffer && n%(2*MaxBuffer) == 0 && n <= MaxArea }
 
 // NewBuffers returns an allocator of size bytes that begin at the offset base of the area. It panics unless
 // size is a positive multiple of MaxBuffer.
