@@ -22,7 +22,7 @@ var (
 type Registrar interface {
 	// Register registers b with the device. It may block. It must accept a part of memory that
 	// is registered, and the same memory twice. If it fails, the driver copies the payload of
-	// messages in this memory through buffers of its own.
+	// messages in this memory through its own buffers.
 	Register(b []byte) (Registration, error)
 }
 
@@ -87,7 +87,7 @@ func (r *Region) Slice(off, n int) Vector {
 }
 
 // Registration returns the registration of r with an interface. It returns nil if r is not
-// registered with this interface, which then uses buffers of its own.
+// registered with this interface, which then uses its own buffers.
 func (r *Region) Registration(by Registrar) Registration {
 	if holds := r.registrations.Load(); holds != nil {
 		for i := range *holds {

@@ -25,8 +25,8 @@ type Segment struct {
 func (s *Segment) Region() *Region { return s.region }
 
 // Registration returns the registration of the segment's region with an interface. It
-// returns nil if the memory is not registered with this interface, which then uses buffers
-// of its own.
+// returns nil if the memory is not registered with this interface, which then uses its
+// own buffers.
 func (s *Segment) Registration(by Registrar) Registration {
 	if s.region == nil {
 		return nil

@@ -2,7 +2,7 @@
 //
 // Two nodes have one link with each other. A message is sent as a header datagram, followed by datagrams with
 // fragments of its payload. Each datagram has a number. The sender repeats a datagram until the receiver
-// acknowledges it, and then sends the next one. The receiver needs no memory for fragments of its own: it
+// acknowledges it, and then sends the next one. The receiver needs no memory to keep fragments: it
 // acknowledges a header only when the node has placed the message, so there is memory for each fragment that
 // arrives.
 //
