@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"unsafe"
-
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // Layout of a ring file (transport 9.4). Numbers are little endian. Each word that is written while the
@@ -159,7 +157,7 @@ func (f Format) decodeSizes(b []byte, total int64) (Sizes, error) {
 	u16 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint16(b[at:])) }
 	u32 := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(b[at:])) }
 	wrong := func(name string, got uint64) (Sizes, error) {
-		return Sizes{}, &lnet.FieldError{What: "ring file", Field: name, Value: got, Err: errInvalidRing}
+		return Sizes{}, fmt.Errorf("ring file: %s %d: %w", name, got, errInvalidRing)
 	}
 	switch {
 	case u32(0) != ringMagic:

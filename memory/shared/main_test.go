@@ -6,11 +6,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/lnetd/lnetd/lnet"
 )
 
 // A test that needs another process runs this binary again, with the name of a function in others in the
@@ -153,8 +152,7 @@ func shut(fd int) { _ = unix.Close(fd) }
 
 func checkField(t *testing.T, err error, want string) {
 	t.Helper()
-	var field *lnet.FieldError
-	if !errors.As(err, &field) || field.Field != want || field.Err == nil {
+	if !errors.Is(err, errInvalidRing) || !strings.HasPrefix(err.Error(), "ring file: "+want+" ") {
 		t.Errorf("%v, want one about %s", err, want)
 	}
 }

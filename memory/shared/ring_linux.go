@@ -119,8 +119,8 @@ type Client struct {
 }
 
 // Attach creates a client's end from the files that lnetd has passed to it. It takes ownership of the files,
-// even if it returns an error. It returns the errors of Adopt; a *lnet.FieldError that matches EPROTO if
-// lnetd cannot have written the header; ErrRing if the counters are invalid; and EINVAL if a descriptor has
+// even if it returns an error. It returns the errors of Adopt; EPROTO if lnetd cannot have written the
+// header; ErrRing if the counters are invalid; and EINVAL if a descriptor has
 // the wrong type.
 func (f Format) Attach(files Files) (c *Client, err error) {
 	defer func() { files.Close() }()
