@@ -1,14 +1,12 @@
 package uplnd
 
 import (
-	"errors"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
-	"github.com/lnetd/lnetd/memory/shared"
 )
 
 const (
@@ -47,10 +45,8 @@ func (p *proxyEnd) read() error {
 		var err error
 		if fault := memory.Guard(func() { err = reports.WaitWakeup() }); fault != nil {
 			return violation("a page of the ring is missing: %w", fault)
-		} else if errors.Is(err, shared.ErrShut) {
-			return err // it is detached already
 		} else if err != nil {
-			return err
+			return err // shared.ErrShut: the proxy is detached already
 		}
 	}
 }
