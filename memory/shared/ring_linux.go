@@ -86,7 +86,10 @@ func (h *Host) init(l layout, files *Files) error {
 		err = unix.Shutdown(pair[0], unix.SHUT_RD) // so that the client cannot fill this end with data
 	}
 	if err != nil {
-		h.Shut()
+		sq.bell.close()
+		if files.Completions >= 0 {
+			cq.bell.descriptor.close()
+		}
 		return os.NewSyscallError("socketpair", err)
 	}
 	return nil
