@@ -69,7 +69,7 @@ func isolated(s *stage) {
 
 func killedInPayload(s *stage) {
 	n := s.open(2)
-	const tries = 30
+	const tries = 300
 	for range 3 {
 		n[1].setPolicy(holdAll)
 		out := flood(n[0], n[1])

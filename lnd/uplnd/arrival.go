@@ -50,7 +50,8 @@ func (p *proxyEnd) arrived(e *protocol.Entry) error {
 	many := len(p.arrivals) >= most
 	if !twice && !many {
 		p.arrivals[e.Handle] = a
-		p.notePeer(e.Peer.NID)
+		p.notePeer(e.Peer)
+		p.arm(watchPeriod)
 	}
 	p.mu.Unlock()
 	if twice || many {
@@ -121,18 +122,16 @@ func (p *proxyEnd) place(a *arrival, place lnd.Placement) {
 func (p *proxyEnd) complete(a *arrival, place *lnd.Placement, offset uint64) {
 	n := place.Memory.Length
 	err := p.copyPayload(n, func() { place.Memory.CopyFrom(p.bytes(offset, n)) })
-	p.mu.Lock()
-	p.unuse()
-	p.put(&protocol.Entry{Op: protocol.Done, Handle: a.handle})
-	wake := p.claim()
-	p.mu.Unlock()
-	p.wake(wake)
+	p.order(&protocol.Entry{Op: protocol.Done, Handle: a.handle})
 	p.ni.count.received.Add(1)
 	if err != nil {
 		err = failure("receive", a.From.NID, lnd.StatusLocalError, err)
 	}
 	place.Done.Received(&a.Rx, err)
 	a.recycle()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unuse()
 }
 
 // payloadCame handles a report that a payload is in the area, or will not come.

@@ -11,5 +11,6 @@
 // and its memory is released.
 //
 // Each proxy has two goroutines, which read the socket and the ring. Server.Close waits for them. Locks are
-// acquired in the order Server.mu, ni.mu, proxyEnd.mu. No lock is held during upcalls and copies.
+// acquired in the order ni.links, Server.mu, ni.mu, proxyEnd.mu. No lock is held during copies and upcalls,
+// except those that serialize LinkChanged (ni.links) and PeerStalled (ni.stalls).
 package uplnd

@@ -191,7 +191,7 @@ func (u *upper) set(field *bool, v bool) {
 	*field = v
 }
 
-// await waits for an event.
+// await waits for an event, and removes it.
 func (u *upper) await(t *testing.T, want string) {
 	t.Helper()
 	stop := context.AfterFunc(t.Context(), u.changed.Broadcast)
@@ -212,7 +212,8 @@ func (u *upper) await(t *testing.T, want string) {
 		}
 		u.changed.Wait()
 	}
-	u.events = slices.DeleteFunc(u.events, func(s string) bool { return s == want })
+	k := slices.Index(u.events, want)
+	u.events = slices.Delete(u.events, k, k+1)
 }
 
 func (u *upper) Arrived(m *lnd.Rx) error {

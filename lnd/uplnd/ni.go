@@ -24,8 +24,7 @@ type ni struct {
 	server *Server
 	config lnd.Config
 	log    *boundedlog.Log
-	// out makes completions of messages that fail within Send, so that a completion that sends again leads to
-	// iteration.
+	// out makes the completions of messages to be sent, so that a completion that sends again leads to iteration.
 	out peering.Outbox
 	// routes says which proxy has a PID. The map is replaced, never changed.
 	routes atomic.Pointer[map[lnet.PID]*proxyEnd]
@@ -37,8 +36,9 @@ type ni struct {
 	proxies []*proxyEnd
 	// retired are PIDs of proxies that are gone, until they may be allocated again.
 	retired map[lnet.PID]time.Time
-	// links serializes reports of the link's state.
-	links sync.Mutex
+	// links and stalls serialize upcalls: LinkChanged with the look at the proxies that precedes it, and
+	// PeerStalled.
+	links, stalls sync.Mutex
 }
 
 // counters count what Counters returns.
@@ -218,11 +218,14 @@ func (i *ni) enter(p *proxyEnd) error {
 func (i *ni) leave(p *proxyEnd) {
 	i.mu.Lock()
 	i.proxies = slices.DeleteFunc(i.proxies, func(q *proxyEnd) bool { return q == p })
+	i.releaseRetired()
 	routes := maps.Clone(*i.routes.Load())
 	for pid, q := range routes {
 		if q == p {
 			delete(routes, pid)
-			i.retired[pid] = time.Now().Add(pidQuarantine)
+			if pid&lnet.PIDUserFlag != 0 && len(i.retired) < maxRetired {
+				i.retired[pid] = time.Now().Add(pidQuarantine)
+			}
 		}
 	}
 	i.routes.Store(&routes)

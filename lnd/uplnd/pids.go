@@ -14,6 +14,8 @@ const (
 	pidQuarantine = time.Minute
 	// maxPIDs is the maximum number of PIDs of an NI.
 	maxPIDs = 4096
+	// maxRetired is the maximum number of PIDs that are remembered after their proxies are gone.
+	maxRetired = 4 * maxPIDs
 	// pidBits is the number of random bits of an allocated PID. LNet reserves the others below the flag.
 	pidBits = 28
 )
@@ -39,7 +41,7 @@ func (i *ni) allocatePID(p *proxyEnd) (lnet.PID, protocol.Cause) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	routes := *i.routes.Load()
-	maps.DeleteFunc(i.retired, func(_ lnet.PID, until time.Time) bool { return time.Now().After(until) })
+	i.releaseRetired()
 	if len(routes) >= maxPIDs {
 		return 0, protocol.CauseBusy
 	}
@@ -50,6 +52,12 @@ func (i *ni) allocatePID(p *proxyEnd) (lnet.PID, protocol.Cause) {
 			return pid, protocol.CauseOther
 		}
 	}
+}
+
+// releaseRetired forgets PIDs that may be allocated again. i.mu is held.
+func (i *ni) releaseRetired() {
+	now := time.Now()
+	maps.DeleteFunc(i.retired, func(_ lnet.PID, until time.Time) bool { return now.After(until) })
 }
 
 // setRoute makes p the proxy for a PID. i.mu is held.

@@ -106,7 +106,6 @@ func TestPIDs(t *testing.T) {
 		u.await(t, fmt.Sprintf("sent %d: ok", number))
 	}
 	b.leave()
-	u.await(t, "down 10.0.0.2@tcp: remote error")
 	for { // until the proxy is forgotten
 		u.put(lnet.ProcessID{NID: peer.NID, PID: pid}, 4, nil)
 		u.await(t, "sent 4: remote dropped")
@@ -342,30 +341,6 @@ func TestHostileProxy(t *testing.T) {
 	}
 }
 
-// A proxy that has orders to read all the time, but reads them, does not hang.
-func TestBusyProxy(t *testing.T) {
-	const patience = 300 * time.Millisecond
-	s := newSite(t, uplnd.Config{Patience: patience})
-	u := openNI(t, s, self)
-	f := attach(t, s, self)
-	f.ready(lnet.PIDLustre)
-	u.await(t, "link up")
-	for k := range uint64(10) { // the backlog
-		u.put(peer, k, nil)
-	}
-	for k, end := uint64(10), time.Now().Add(4*watched+2*patience); time.Now().Before(end); k++ {
-		u.put(peer, k, nil)
-		f.report(protocol.Entry{Op: protocol.Sent, Handle: f.order(protocol.Send).Handle})
-		time.Sleep(time.Millisecond)
-	}
-	if n := u.iface.Counters()[0].Value; n != 1 {
-		t.Errorf("%d proxies are attached", n)
-	}
-}
-
-// watched is more than the time between two looks at what a proxy has read.
-const watched = 1100 * time.Millisecond
-
 // A proxy that goes on reporting after it was cut off is detached nevertheless.
 func TestReportsAfterTheEnd(t *testing.T) {
 	s := newSite(t, uplnd.Config{Quarantine: -1})
@@ -399,4 +374,73 @@ func TestReportsAfterTheEnd(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
+}
+
+// lnetd handles the reports of a proxy that has left.
+func TestReportsBeforeTheEnd(t *testing.T) {
+	s := newSite(t, uplnd.Config{})
+	u := openNI(t, s, self)
+	for range 10 {
+		f := attach(t, s, self)
+		f.ready(lnet.PIDLustre)
+		u.await(t, "link up")
+		const messages = 100
+		var sent []protocol.Entry
+		for k := range uint64(messages) {
+			u.put(peer, k, nil)
+			sent = append(sent, protocol.Entry{Op: protocol.Sent, Handle: f.order(protocol.Send).Handle})
+		}
+		f.report(sent...)
+		f.leave()
+		for k := range messages {
+			u.await(t, fmt.Sprintf("sent %d: ok", k))
+		}
+		u.await(t, "link down")
+	}
+}
+
+// A peer that does not answer cannot use up all buffers: messages to another peer are passed on.
+func TestSilentPeer(t *testing.T) {
+	s := newSite(t, uplnd.Config{AreaSize: 8 << 20})
+	u := openNI(t, s, self)
+	f := attach(t, s, self)
+	f.ready(lnet.PIDLustre)
+	u.await(t, "link up")
+	for k := range uint64(8) {
+		u.put(peer, k, make([]byte, lnet.MTU))
+	}
+	f.order(protocol.Send)
+	f.order(protocol.Send)
+	other := lnet.ProcessID{NID: numbered(3), PID: lnet.PIDLustre}
+	u.put(other, 9, make([]byte, lnet.MTU))
+	if e := f.order(protocol.Send); e.Peer != other {
+		t.Errorf("a message to %v", e.Peer)
+	}
+}
+
+// A peer that another proxy reaches too is not down when a proxy leaves.
+//
+// UP-8
+func TestPeerOfTwoProxies(t *testing.T) {
+	s := newSite(t, uplnd.Config{})
+	u := openNI(t, s, self)
+	a, b := attach(t, s, self), attach(t, s, self)
+	a.ready(lnet.PIDLustre)
+	for _, f := range []*fake{a, b} {
+		f.report(protocol.Entry{Op: protocol.Arrived, Handle: 1, Peer: peer, Header: header(0)})
+		f.order(protocol.Done)
+	}
+	b.leave()
+	for u.iface.Counters()[0].Value == 2 {
+		time.Sleep(time.Millisecond)
+	}
+	u.mu.Lock()
+	for _, e := range u.events {
+		if strings.HasPrefix(e, "down") || strings.HasPrefix(e, "lost") {
+			t.Error(e)
+		}
+	}
+	u.mu.Unlock()
+	a.leave()
+	u.await(t, "down 10.0.0.2@tcp: remote error")
 }

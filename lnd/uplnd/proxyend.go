@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -45,16 +46,19 @@ type proxyEnd struct {
 	mu       sync.Mutex    // guards the fields below
 	cause    error         // why the proxy is detached; nil while it is attached
 	sends    protocol.Handles[sending]
-	waiting  []*lnd.Tx // for a buffer or for room, urgent ones first
-	filling  int       // messages whose payload is being copied
-	draining bool      // a goroutine moves waiting messages to the ring
-	orders   []protocol.Entry
-	arrivals map[uint64]*arrival
-	peers    map[lnet.NID]struct{} // that the proxy has exchanged messages with
-	users    int                   // goroutines that copy from or to the area
-	unused   sync.Cond             // of mu: users is 0
-	released bool                  // the area must not be used any more
-	watch    watch
+	waiting  []*lnd.Tx        // for a buffer or for room, urgent ones first
+	used     map[lnet.NID]int // bytes of the buffers in here, by peer
+	filling  int              // messages whose payload is being copied
+	draining bool             // a goroutine moves waiting messages to the ring
+	orders   []protocol.Entry // that found no room in the ring
+	// published means that an order was put into the ring after the last claim.
+	published bool
+	arrivals  map[uint64]*arrival
+	peers     map[lnet.NID]struct{} // that the proxy has exchanged messages with
+	users     int                   // goroutines that copy from or to the area, or complete what they have copied
+	unused    sync.Cond             // of mu: users is 0
+	released  bool                  // the area must not be used any more
+	watch     watch
 }
 
 // bytes returns a part of the area.
@@ -89,19 +93,15 @@ func (p *proxyEnd) order(e *protocol.Entry) {
 	p.wake(wake)
 }
 
-// maxOrders is the maximum number of orders that wait for room in the ring. There can be more only if the
-// proxy reads none for long.
-const maxOrders = 1 << 16
-
 // put puts an order into the ring, behind those that wait for room. p.mu is held.
 func (p *proxyEnd) put(e *protocol.Entry) {
 	switch {
 	case p.cause != nil, len(p.orders) == 0 && p.putNow(e):
-	case len(p.orders) < maxOrders:
+	case len(p.orders) < p.ni.server.config.maxOrders():
 		p.orders = append(p.orders, *e)
 		p.arm(retryOrders)
 	default:
-		go p.end(fmt.Errorf("%d orders wait for room in the ring: %w", maxOrders, syscall.ETIMEDOUT)) // not with p.mu held
+		go p.end(fmt.Errorf("%d orders wait for room in the ring: %w", len(p.orders), syscall.ETIMEDOUT)) // not with p.mu held
 	}
 }
 
@@ -116,7 +116,7 @@ func (p *proxyEnd) putNow(e *protocol.Entry) (done bool) {
 			e.Put((*[protocol.EntrySize]byte)(b))
 			p.ring.Completions.Advance()
 			p.ring.Completions.Publish()
-			done = true
+			p.published, done = true, true
 		}
 	})
 	return done && fault == nil
@@ -124,7 +124,8 @@ func (p *proxyEnd) putNow(e *protocol.Entry) (done bool) {
 
 // claim reports whether the caller must call wake after it has released p.mu, which is held.
 func (p *proxyEnd) claim() (wake bool) {
-	if p.cause == nil {
+	if p.published && p.cause == nil {
+		p.published = false
 		_ = memory.Guard(func() { wake = p.ring.Completions.Claim() })
 	}
 	return wake
@@ -246,11 +247,19 @@ func (p *proxyEnd) logEnd(cause error) {
 // losePeers reports that the peers of the proxy are lost, before messages to them fail.
 func (p *proxyEnd) losePeers(cause error) {
 	p.mu.Lock()
+	p.sends.All(func(_ uint64, s sending) { p.notePeer(s.message.To) })
+	for _, m := range p.waiting {
+		p.notePeer(m.To)
+	}
 	peers := p.peers
-	p.peers = nil
+	p.peers = make(map[lnet.NID]struct{})
 	p.mu.Unlock()
 	upper := p.ni.config.Upper
+	others := slices.DeleteFunc(p.ni.attached(), func(q *proxyEnd) bool { return q == p })
 	for nid := range peers {
+		if slices.ContainsFunc(others, func(q *proxyEnd) bool { return q.knows(nid) }) {
+			continue // reached in another way
+		}
 		upper.ConnectionsLost(nid)
 		upper.PeerDown(lnd.PeerDown{Peer: nid, Err: failure("connect", nid, lnd.StatusRemoteError, cause)})
 	}

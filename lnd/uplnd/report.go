@@ -1,12 +1,14 @@
 package uplnd
 
 import (
+	"errors"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
+	"github.com/lnetd/lnetd/memory/shared"
 )
 
 const (
@@ -16,15 +18,17 @@ const (
 	maxPeers = 1 << 16
 )
 
-// read handles the proxy's reports until it is detached. It returns why the proxy must be detached.
+// read handles the proxy's reports until it is detached. It returns why the proxy must be detached. If the proxy
+// has left, read also handles the reports that are in the ring.
 func (p *proxyEnd) read() error {
 	reports := &p.ring.Submissions
 	var e protocol.Entry
-	for {
-		if err := p.detached(); err != nil {
-			return err // a proxy can go on reporting
-		}
+	for left := p.ni.server.config.Entries; ; {
 		n := 0
+		cause := p.detached()
+		if cause != nil && (!errors.Is(cause, errGone) || left <= 0) {
+			return cause // although the proxy may go on reporting
+		}
 		for ; n < batch; n++ {
 			if more, err := p.next(&e); err != nil {
 				return err
@@ -39,14 +43,20 @@ func (p *proxyEnd) read() error {
 			return violation("a page of the ring is missing: %w", fault)
 		}
 		p.flush()
-		if n > 0 {
+		switch {
+		case cause != nil && n == 0:
+			return cause
+		case cause != nil:
+			left -= n
+			continue
+		case n > 0:
 			continue
 		}
 		var err error
 		if fault := memory.Guard(func() { err = reports.WaitWakeup() }); fault != nil {
 			return violation("a page of the ring is missing: %w", fault)
-		} else if err != nil {
-			return err // shared.ErrShut: the proxy is detached already
+		} else if err != nil && !errors.Is(err, shared.ErrShut) { // after ErrShut, detached returns the cause
+			return err
 		}
 	}
 }
@@ -111,6 +121,8 @@ func (p *proxyEnd) peerChanged(e *protocol.Entry) error {
 	case protocol.Restarted:
 		upper.PeerRestarted(nid)
 	case protocol.Stalled:
+		p.ni.stalls.Lock()
+		defer p.ni.stalls.Unlock()
 		upper.PeerStalled(nid, p.time(e.Time))
 	}
 	return nil
@@ -124,11 +136,19 @@ func (p *proxyEnd) time(ns uint64) time.Time {
 	return p.ni.server.clock.Time(int64(ns))
 }
 
-// notePeer remembers that a peer was reached. p.mu is held.
-func (p *proxyEnd) notePeer(nid lnet.NID) {
-	if len(p.peers) < maxPeers {
-		p.peers[nid] = struct{}{}
+// notePeer remembers that a node was reached. p.mu is held.
+func (p *proxyEnd) notePeer(id lnet.ProcessID) {
+	if id.PID == lnet.PIDLustre && len(p.peers) < maxPeers {
+		p.peers[id.NID] = struct{}{}
 	}
+}
+
+// knows reports whether a peer was reached through the proxy.
+func (p *proxyEnd) knows(nid lnet.NID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, known := p.peers[nid]
+	return known
 }
 
 func (p *proxyEnd) forgetPeer(nid lnet.NID) {

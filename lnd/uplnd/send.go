@@ -16,8 +16,8 @@ type sending struct {
 	length  int    // of the payload
 }
 
-// send passes a message to the proxy (UP-5). If no buffer is free, or the proxy has as many messages as it may
-// have, the message waits.
+// send passes a message to the proxy (UP-5). If no buffer is free for its peer, or the proxy has as many messages
+// as it may have, the message waits. Messages to one peer keep their order.
 func (p *proxyEnd) send(m *lnd.Tx) {
 	p.mu.Lock()
 	var s sending
@@ -25,7 +25,7 @@ func (p *proxyEnd) send(m *lnd.Tx) {
 	gone := p.cause != nil
 	if !gone {
 		p.arm(watchPeriod)
-		if len(p.waiting) == 0 && !p.draining {
+		if !p.draining && !p.waits(m.To.NID) {
 			s, reserved = p.reserve(m)
 		}
 		if !reserved {
@@ -41,6 +41,11 @@ func (p *proxyEnd) send(m *lnd.Tx) {
 	}
 }
 
+// waits reports whether a message to a peer waits. p.mu is held.
+func (p *proxyEnd) waits(peer lnet.NID) bool {
+	return slices.ContainsFunc(p.waiting, func(m *lnd.Tx) bool { return m.To.NID == peer })
+}
+
 // queue makes a message wait: an urgent one before others. p.mu is held.
 func (p *proxyEnd) queue(m *lnd.Tx) {
 	k := len(p.waiting)
@@ -54,16 +59,22 @@ func (p *proxyEnd) queue(m *lnd.Tx) {
 }
 
 // reserve allocates the buffer of a message. If it returns true, the caller must call commit, without p.mu,
-// which is held now.
+// which is held now. A peer that has buffers gets another one only if its buffers are then not larger than the
+// memory that remains free. So peers that do not answer leave some for the others.
 func (p *proxyEnd) reserve(m *lnd.Tx) (s sending, ok bool) {
 	if p.sends.Len()+p.filling >= p.ni.server.config.maxSends() {
 		return s, false
 	}
 	s = sending{message: m, length: m.Payload.Length}
 	if s.length > 0 {
+		size, used := protocol.BufferSize(s.length), p.used[m.To.NID]
+		if used > 0 && used+size > p.here.Free()-size {
+			return s, false
+		}
 		if s.offset, ok = p.here.Get(s.length); !ok {
 			return s, false
 		}
+		p.used[m.To.NID] = used + size
 	}
 	p.users++
 	p.filling++
@@ -76,7 +87,6 @@ func (p *proxyEnd) commit(s sending) {
 	vouched := p.ni.config.Upper.Vouched(m.To.NID)
 	err := p.copyPayload(s.length, func() { m.Payload.CopyTo(p.bytes(s.offset, s.length)) })
 	p.mu.Lock()
-	p.unuse()
 	p.filling--
 	status := lnd.StatusRemoteDropped
 	switch {
@@ -92,23 +102,33 @@ func (p *proxyEnd) commit(s sending) {
 	}
 	if err != nil {
 		p.release(s)
+	} else {
+		p.unuse()
 	}
 	wake := p.claim()
 	p.mu.Unlock()
 	p.wake(wake)
 	if err != nil {
 		p.ni.fail(m, status, err)
+		p.mu.Lock()
+		p.unuse()
+		p.mu.Unlock()
 	}
 }
 
 // release frees the buffer of a message. p.mu is held.
 func (p *proxyEnd) release(s sending) {
-	if s.length > 0 {
-		p.here.Put(s.offset, s.length)
+	if s.length == 0 {
+		return
+	}
+	p.here.Put(s.offset, s.length)
+	peer := s.message.To.NID
+	if p.used[peer] -= protocol.BufferSize(s.length); p.used[peer] == 0 {
+		delete(p.used, peer)
 	}
 }
 
-// drain passes messages that wait to the proxy, in order, while there is room.
+// drain passes messages that wait to the proxy while there is room, those to each peer in their order.
 func (p *proxyEnd) drain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,18 +136,32 @@ func (p *proxyEnd) drain() {
 		return
 	}
 	p.draining = true
-	for len(p.waiting) > 0 && p.cause == nil {
-		s, ok := p.reserve(p.waiting[0])
+	for p.cause == nil {
+		s, ok := p.reserveWaiting()
 		if !ok {
 			break
 		}
-		p.waiting[0] = nil
-		p.waiting = p.waiting[1:]
 		p.mu.Unlock()
 		p.commit(s)
 		p.mu.Lock()
 	}
 	p.draining = false
+}
+
+// reserveWaiting removes the first of the waiting messages that can be reserved, and reserves it. p.mu is held.
+func (p *proxyEnd) reserveWaiting() (s sending, ok bool) {
+	var blocked []lnet.NID
+	for k, m := range p.waiting {
+		if slices.Contains(blocked, m.To.NID) {
+			continue
+		}
+		if s, ok = p.reserve(m); ok {
+			p.waiting = slices.Delete(p.waiting, k, k+1)
+			return s, true
+		}
+		blocked = append(blocked, m.To.NID)
+	}
+	return s, false
 }
 
 // sent handles a report that the proxy needs a message no more.
@@ -137,7 +171,7 @@ func (p *proxyEnd) sent(e *protocol.Entry) error {
 	if ok {
 		p.release(s)
 		if e.Status == lnd.StatusOK {
-			p.notePeer(s.message.To.NID)
+			p.notePeer(s.message.To)
 		}
 	}
 	p.mu.Unlock()
@@ -145,12 +179,13 @@ func (p *proxyEnd) sent(e *protocol.Entry) error {
 		return violation("it reports that message %#x was sent, which it does not have", e.Handle)
 	}
 	m := s.message
+	event := peering.Event{Kind: peering.OwnEvents, Subject: m}
 	if e.Status == lnd.StatusOK {
 		p.ni.count.sent.Add(1)
-		m.Done.Sent(m, nil)
-		return nil
+	} else {
+		event.Err = failure("send", m.To.NID, e.Status, e.Cause.Err(e.Text))
 	}
-	m.Done.Sent(m, failure("send", m.To.NID, e.Status, e.Cause.Err(e.Text)))
+	p.ni.out.Add(event)
 	return nil
 }
 

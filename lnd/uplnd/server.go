@@ -82,6 +82,9 @@ func (c Config) withDefaults() (Config, error) {
 func (c *Config) maxSends() int    { return c.Entries / 4 }
 func (c *Config) maxArrivals() int { return c.Entries / 4 }
 
+// maxOrders is how many orders may wait for room in the ring.
+func (c *Config) maxOrders() int { return 4 * c.Entries }
+
 // Proxy describes a process that is, or wants to be, a proxy.
 type Proxy struct {
 	// Name is the name that it gives itself. Net is the net that it serves, NID that of the NI.
@@ -316,7 +319,7 @@ func (s *Server) newProxyEnd(conn *net.UnixConn, i *ni, who Proxy) (_ *proxyEnd,
 	p := &proxyEnd{
 		Proxy: who, ni: i, conn: conn, ring: ring, area: area, ended: make(chan struct{}),
 		here: protocol.NewBuffers(0, half), there: protocol.NewBuffers(uint64(half), half),
-		arrivals: make(map[uint64]*arrival), peers: make(map[lnet.NID]struct{}),
+		arrivals: make(map[uint64]*arrival), peers: make(map[lnet.NID]struct{}), used: make(map[lnet.NID]int),
 	}
 	p.unused.L = &p.mu
 	reply := protocol.Attached{NID: i.config.NID, AreaSize: s.config.AreaSize, Timeout: i.Timeout()}
@@ -326,6 +329,7 @@ func (s *Server) newProxyEnd(conn *net.UnixConn, i *ni, who Proxy) (_ *proxyEnd,
 			err = conn.SetDeadline(time.Time{})
 		}
 		if err != nil {
+			p.end(errGone) // the NI may be about to put an order into the ring
 			i.leave(p)
 			close(p.ended)
 		}

@@ -21,8 +21,8 @@ const (
 type watch struct {
 	timer *time.Timer
 	due   time.Time // when the timer fires; zero if it is not set
-	// unread is the number of orders in the ring that the proxy had not read at the last look, read the number
-	// of those that it had. since is when read changed, or when there was nothing to read.
+	// unread and read are the numbers of orders at the last look: those in the ring, and those that the proxy has
+	// read. since is the time of the last look at which read had changed or the ring was empty.
 	unread int
 	read   uint64
 	since  time.Time
@@ -50,13 +50,14 @@ func (p *proxyEnd) arm(d time.Duration) {
 
 // look passes on what has waited for room, and detaches a proxy that hangs.
 func (p *proxyEnd) look() {
+	timeout := p.ni.Timeout()
 	p.mu.Lock()
 	p.watch.due = time.Time{}
 	err := p.overdue(time.Now())
 	wake := false
 	if p.sends.Len() > 0 || len(p.arrivals) > 0 || p.watch.unread > 0 {
 		if err == nil && p.watch.unread == 0 {
-			p.put(&protocol.Entry{Op: protocol.Timeout, Time: uint64(p.ni.Timeout())}) // to see whether it is read
+			p.put(&protocol.Entry{Op: protocol.Timeout, Time: uint64(timeout)}) // to see whether it is read
 			wake = p.claim()
 		}
 		p.arm(watchPeriod)
@@ -79,16 +80,17 @@ func (p *proxyEnd) overdue(now time.Time) error {
 	if p.cause != nil {
 		return nil
 	}
-	unread := 0
-	if fault := memory.Guard(func() {
-		if room, err := p.ring.Completions.Room(); err == nil {
-			unread = p.ni.server.config.Entries - room
-		}
-	}); fault != nil {
+	var room int
+	var err error
+	if fault := memory.Guard(func() { room, err = p.ring.Completions.Room() }); fault != nil {
 		return violation("a page of the ring is missing: %w", fault)
 	}
+	if err != nil {
+		return violation("%w", err)
+	}
+	unread := p.ni.server.config.Entries - room
 	read := p.ring.Completions.Stats().Put - uint64(unread)
-	if unread == 0 || read != w.read || w.since.IsZero() {
+	if unread == 0 || w.unread == 0 || read != w.read {
 		w.since = now
 	}
 	w.unread, w.read = unread, read

@@ -24,6 +24,7 @@ const (
 type Buffers struct {
 	base uint64 // offset of the half in the area
 	size int
+	sum  int // bytes of the buffers that are free
 	// free[k] has a bit for each possible buffer of MinBuffer << k: whether it is free as a whole.
 	free [orders]bitmap
 }
@@ -37,7 +38,7 @@ func NewBuffers(base uint64, size int) *Buffers {
 	if size <= 0 || size%MaxBuffer != 0 {
 		panic(fmt.Sprintf("%d bytes are not a positive multiple of %d", size, MaxBuffer))
 	}
-	b := &Buffers{base: base, size: size}
+	b := &Buffers{base: base, size: size, sum: size}
 	for k := range b.free {
 		b.free[k] = newBitmap(size / (MinBuffer << k))
 	}
@@ -49,6 +50,12 @@ func NewBuffers(base uint64, size int) *Buffers {
 
 // order returns the order of the smallest buffers for n bytes, 1 to MaxBuffer.
 func order(n int) int { return bits.Len(uint((n - 1) / MinBuffer)) }
+
+// BufferSize returns the size of the buffers for n bytes, 1 to MaxBuffer.
+func BufferSize(n int) int { return MinBuffer << order(n) }
+
+// Free returns how many bytes are free, perhaps in pieces.
+func (b *Buffers) Free() int { return b.sum }
 
 // Get allocates a buffer for n bytes, 1 to MaxBuffer, and returns its offset in the area. It returns false if
 // no memory is free.
@@ -64,6 +71,7 @@ func (b *Buffers) Get(n int) (offset uint64, ok bool) {
 			i *= 2
 			b.free[k-1].set(i + 1)
 		}
+		b.sum -= MinBuffer << want
 		return b.base + uint64(i*(MinBuffer<<want)), true
 	}
 	return 0, false
@@ -73,6 +81,7 @@ func (b *Buffers) Get(n int) (offset uint64, ok bool) {
 func (b *Buffers) Put(offset uint64, n int) {
 	k := order(n)
 	i := int(offset-b.base) / (MinBuffer << k)
+	b.sum += MinBuffer << k
 	for ; k < orders-1 && b.free[k].has(i^1); k++ {
 		b.free[k].clear(i ^ 1)
 		i /= 2

@@ -19,6 +19,8 @@ type arrival struct {
 	handle uint64
 
 	// The fields below are guarded by guest.mu.
+	counted   bool // among guest.known
+	asked     bool // lnetd wants the payload
 	ahead     bool // the payload was, or is being, received before lnetd had a place
 	announced bool // lnetd knows the handle
 	wanted    int  // bytes of the payload that lnetd wants, or that are received ahead
@@ -28,28 +30,71 @@ type arrival struct {
 	segment   [1]memory.Segment
 }
 
-// Arrived implements lnd.Upper. A payload is received at once if there is a buffer, and if lnetd has a place
-// for most of the earlier ones of this peer.
+// early is a message that has arrived before the interface was open.
+type early struct {
+	rx        *lnd.Rx
+	withdrawn bool
+}
+
+// Arrived implements lnd.Upper.
 func (g *guest) Arrived(m *lnd.Rx) error {
 	if err := m.Header.Validate(); err != nil {
 		return err
 	}
+	if !g.isPeer(m.From.NID) {
+		return fmt.Errorf("proxy: a message from %s, which is not a peer of %s", m.From.NID, g.self)
+	}
+	g.mu.Lock()
+	opening := g.iface == nil
+	if opening {
+		g.early = append(g.early, early{rx: m})
+	}
+	g.mu.Unlock()
+	if !opening {
+		g.arrive(m)
+	}
+	return nil
+}
+
+// isPeer reports whether a NID can be that of a peer. lnetd detaches proxies that report others.
+func (g *guest) isPeer(nid lnet.NID) bool {
+	return nid.Net() == g.self.Net() && nid != g.self && !nid.IsAny()
+}
+
+// open sets the interface and handles what has arrived before.
+func (g *guest) open(i lnd.Interface) {
+	g.mu.Lock()
+	g.iface = i
+	list := g.early
+	g.early = nil
+	g.mu.Unlock()
+	for _, e := range list {
+		if e.withdrawn {
+			i.Receive(e.rx, lnd.Placement{})
+		} else {
+			g.arrive(e.rx)
+		}
+	}
+}
+
+// arrive reports an arrival, or makes it wait if lnetd knows as many as it may. A payload is received at once if
+// there is memory, and if lnetd has a place for most of the earlier ones of this peer.
+func (g *guest) arrive(m *lnd.Rx) {
 	a := &arrival{guest: g, rx: m, from: m.From, header: m.Header}
-	n := int(m.Header.PayloadLength)
 	g.mu.Lock()
 	if g.over {
 		g.mu.Unlock()
 		g.iface.Receive(m, lnd.Placement{})
-		return nil
+		return
 	}
 	a.handle = g.arrivals.Add(a)
-	a.ahead = n > 0 && n <= g.config.MaxAhead && len(g.starved) == 0 && g.ahead[m.From.NID] < maxAhead && g.allocate(a, n)
-	if a.ahead {
-		a.placed = true
-		g.ahead[m.From.NID]++
-	} else {
-		a.announced = true
-		g.put(&protocol.Entry{Op: protocol.Arrived, Handle: a.handle, Peer: m.From, Header: m.Header})
+	switch {
+	case g.known >= g.maxKnown:
+		g.later = append(g.later, a)
+	case g.receiveAhead(a):
+		g.count(a)
+	default:
+		g.announce(a)
 	}
 	wake := g.claim()
 	g.mu.Unlock()
@@ -57,7 +102,36 @@ func (g *guest) Arrived(m *lnd.Rx) error {
 	if a.ahead {
 		g.iface.Receive(m, lnd.Placement{Memory: a.memory(), Done: a})
 	}
-	return nil
+}
+
+// count counts an arrival among those that lnetd knows or will know. g.mu is held.
+func (g *guest) count(a *arrival) {
+	a.counted = true
+	g.known++
+}
+
+// announce reports an arrival without its payload. g.mu is held.
+func (g *guest) announce(a *arrival) {
+	g.count(a)
+	a.announced = true
+	g.put(&protocol.Entry{Op: protocol.Arrived, Handle: a.handle, Peer: a.from, Header: a.header})
+}
+
+// receiveAhead allocates the buffer for a payload that is received before lnetd has a place for it. Half of the
+// memory is left for payloads that lnetd has asked for. g.mu is held.
+func (g *guest) receiveAhead(a *arrival) bool {
+	n := int(a.header.PayloadLength)
+	if n == 0 || n > g.config.MaxAhead || len(g.starved) > 0 || g.ahead[a.from.NID] >= maxAhead {
+		return false
+	}
+	size := protocol.BufferSize(n)
+	if g.aheadBytes+size > g.maxAheadBytes || !g.allocate(a, n) {
+		return false
+	}
+	a.ahead, a.placed = true, true
+	g.ahead[a.from.NID]++
+	g.aheadBytes += size
+	return true
 }
 
 // allocate gets a buffer for n bytes of payload. g.mu is held.
@@ -96,14 +170,25 @@ func (a *arrival) Received(m *lnd.Rx, err error) {
 	g.feed()
 }
 
-// forget frees everything of an arrival. g.mu is held.
+// forget frees everything of an arrival, so that another one may be announced. g.mu is held.
 func (g *guest) forget(a *arrival) {
 	g.arrivals.Remove(a.handle)
+	if a.counted {
+		g.known--
+	}
+	for len(g.later) > 0 && g.known < g.maxKnown {
+		next := g.later[0]
+		g.later = g.later[1:]
+		if !next.placed { // not withdrawn
+			g.announce(next)
+		}
+	}
 	if a.buffer {
 		g.buffers.Put(a.offset, a.wanted)
 		a.buffer = false
 	}
 	if a.ahead {
+		g.aheadBytes -= protocol.BufferSize(a.wanted)
 		if g.ahead[a.from.NID]--; g.ahead[a.from.NID] == 0 {
 			delete(g.ahead, a.from.NID)
 		}
@@ -113,11 +198,21 @@ func (g *guest) forget(a *arrival) {
 // Withdrawn implements lnd.Upper.
 func (g *guest) Withdrawn(m *lnd.Rx) {
 	g.mu.Lock()
+	for k := range g.early {
+		if g.early[k].rx == m {
+			g.early[k].withdrawn = true
+		}
+	}
 	lost := false
 	g.arrivals.All(func(_ uint64, a *arrival) {
-		if a.rx == m && !a.placed {
-			a.placed, lost = true, true
+		if a.rx != m || a.placed {
+			return
+		}
+		a.placed, lost = true, true
+		if a.announced {
 			g.put(&protocol.Entry{Op: protocol.Withdrawn, Handle: a.handle})
+		} else {
+			g.forget(a)
 		}
 	})
 	wake := g.claim()
@@ -132,11 +227,11 @@ func (g *guest) Withdrawn(m *lnd.Rx) {
 func (g *guest) take(handle uint64, n int) error {
 	g.mu.Lock()
 	a, ok := g.arrivals.Find(handle)
-	if !ok || a.ahead || n > int(a.header.PayloadLength) {
+	if !ok || a.ahead || a.asked || n > int(a.header.PayloadLength) {
 		g.mu.Unlock()
 		return fmt.Errorf("proxy: order of lnetd: take %d bytes of arrival %#x", n, handle)
 	}
-	a.wanted = n
+	a.asked, a.wanted = true, n
 	g.starved = append(g.starved, a)
 	g.mu.Unlock()
 	g.feed()
@@ -174,7 +269,9 @@ func (g *guest) done(handle uint64, refused bool) error {
 	g.forget(a)
 	dropped := !a.placed
 	a.placed = true
+	wake := g.claim()
 	g.mu.Unlock()
+	g.wake(wake)
 	if dropped {
 		g.iface.Receive(a.rx, lnd.Placement{})
 	}
@@ -194,12 +291,22 @@ func (g *guest) refused(peer lnet.NID) {
 
 // PeerDown implements lnd.Upper.
 func (g *guest) PeerDown(d lnd.PeerDown) {
+	if !g.isPeer(d.Peer) {
+		return
+	}
 	e := protocol.Entry{Op: protocol.PeerDown, Peer: lnet.ProcessID{NID: d.Peer}, Time: g.reading(d.LastAlive)}
 	e.SetError(d.Err)
 	if e.Status == lnd.StatusOK {
 		e.Status = lnd.StatusRemoteError
 	}
 	g.report(&e)
+}
+
+// reportPeer reports news about a peer.
+func (g *guest) reportPeer(e *protocol.Entry) {
+	if g.isPeer(e.Peer.NID) {
+		g.report(e)
+	}
 }
 
 // reading returns t in nanoseconds of CLOCK_MONOTONIC, at least 1, or 0 if t is zero.
@@ -212,17 +319,17 @@ func (g *guest) reading(t time.Time) uint64 {
 
 // ConnectionsLost implements lnd.Upper.
 func (g *guest) ConnectionsLost(peer lnet.NID) {
-	g.report(&protocol.Entry{Op: protocol.Lost, Peer: lnet.ProcessID{NID: peer}})
+	g.reportPeer(&protocol.Entry{Op: protocol.Lost, Peer: lnet.ProcessID{NID: peer}})
 }
 
 // PeerRestarted implements lnd.Upper.
 func (g *guest) PeerRestarted(peer lnet.NID) {
-	g.report(&protocol.Entry{Op: protocol.Restarted, Peer: lnet.ProcessID{NID: peer}})
+	g.reportPeer(&protocol.Entry{Op: protocol.Restarted, Peer: lnet.ProcessID{NID: peer}})
 }
 
 // PeerStalled implements lnd.Upper.
 func (g *guest) PeerStalled(peer lnet.NID, since time.Time) {
-	g.report(&protocol.Entry{Op: protocol.Stalled, Peer: lnet.ProcessID{NID: peer}, Time: g.reading(since)})
+	g.reportPeer(&protocol.Entry{Op: protocol.Stalled, Peer: lnet.ProcessID{NID: peer}, Time: g.reading(since)})
 }
 
 // LNDTimeout implements lnd.Upper.

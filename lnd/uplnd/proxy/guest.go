@@ -24,8 +24,11 @@ type guest struct {
 	ring    *shared.Client
 	area    *shared.Memory
 	clock   shared.Clock
-	timeout atomic.Int64 // the LND timeout
-	iface   lnd.Interface
+	timeout atomic.Int64  // the LND timeout
+	self    lnet.NID      // of the NI
+	iface   lnd.Interface // set by open, with mu held
+	// stopping makes read return.
+	stopping atomic.Bool
 	// messages are the messages that lnetd has ordered to send.
 	messages sync.Pool // *message
 	asked    int       // PIDs that lnetd has not answered for; used by the goroutine that reads orders
@@ -35,11 +38,18 @@ type guest struct {
 	sending  map[uint64]*message
 	arrivals protocol.Handles[*arrival]
 	buffers  *protocol.Buffers
-	starved  []*arrival        // that wait for a buffer
-	ahead    map[lnet.NID]int  // payloads that were received before lnetd had a place, by peer
-	vouched  map[lnet.NID]bool // peers that the node vouches for
-	reports  []protocol.Entry  // that found no room in the ring
-	retry    *time.Timer       // runs while reports is not empty
+	early    []early          // that have arrived before the interface was open
+	known    int              // arrivals that lnetd knows or will know, at most maxKnown
+	maxKnown int              // as lnetd permits
+	later    []*arrival       // to be announced when known is smaller
+	starved  []*arrival       // that wait for a buffer
+	ahead    map[lnet.NID]int // payloads that were received before lnetd had a place, by peer
+	// aheadBytes is the size of their buffers, at most maxAheadBytes.
+	aheadBytes, maxAheadBytes int
+
+	vouched map[lnet.NID]bool // peers that the node vouches for
+	reports []protocol.Entry  // that found no room in the ring
+	retry   *time.Timer       // runs while reports is not empty
 }
 
 const (
@@ -59,7 +69,7 @@ const (
 func newGuest(c *Config, a *protocol.Attached, ring *shared.Client, area *shared.Memory) *guest {
 	half := a.AreaSize / 2
 	g := &guest{
-		config: c, ring: ring, area: area, clock: shared.ReadClock(), sending: make(map[uint64]*message),
+		config: c, self: a.NID, maxKnown: ring.Sizes().Submissions / 4, maxAheadBytes: half / 2, ring: ring, area: area, clock: shared.ReadClock(), sending: make(map[uint64]*message),
 		buffers: protocol.NewBuffers(uint64(half), half), ahead: make(map[lnet.NID]int), vouched: make(map[lnet.NID]bool),
 	}
 	g.messages.New = func() any { return &message{guest: g} }
@@ -69,6 +79,7 @@ func newGuest(c *Config, a *protocol.Attached, ring *shared.Client, area *shared
 
 // serve opens the interface, and carries out orders until ctx is done or the connection ends.
 func (g *guest) serve(ctx context.Context, conn *net.UnixConn, a *protocol.Attached) error {
+	defer g.stop()
 	i, err := g.config.Driver.Open(ctx, lnd.Config{
 		Net: g.config.Net, NID: a.NID, Device: g.config.Device, Tunables: g.config.Tunables, Options: g.config.Options,
 		Upper: g, Logger: g.config.Logger,
@@ -76,34 +87,49 @@ func (g *guest) serve(ctx context.Context, conn *net.UnixConn, a *protocol.Attac
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
+	g.open(i)
 	if _, ok := i.(memory.Registrar); ok {
-		closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		return errors.Join(errors.New("proxy: a driver that moves payload by RDMA cannot be used"), i.Close(closing), conn.Close())
+		return errors.Join(errors.New("proxy: a driver that moves payload by RDMA cannot be used"), g.close(), conn.Close())
 	}
-	g.iface = i
 	g.register()
 	lost := make(chan error, 1)
 	go func() {
 		lost <- g.lost(conn)
 		g.ring.Shut()
 	}()
-	stop := context.AfterFunc(ctx, g.ring.Shut)
+	stop := context.AfterFunc(ctx, func() {
+		g.stopping.Store(true)
+		g.ring.Completions.Wake()
+	})
 	err = g.read()
 	stop()
-	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	err = errors.Join(err, i.Close(closing))
+	err = errors.Join(err, g.close())
 	g.stop()
 	if ctx.Err() != nil {
 		_ = conn.Close()
 		<-lost
+		if errors.Is(err, errOpen) {
+			return err
+		}
 		return nil
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(reasonTimeout))
 	why := <-lost
 	return errors.Join(why, err, conn.Close())
 }
+
+// close closes the interface. Reports about its messages can still be put into the ring.
+func (g *guest) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := g.iface.Close(ctx); err != nil {
+		return errors.Join(errOpen, err)
+	}
+	return nil
+}
+
+// errOpen means that the interface may still use the area.
+var errOpen = errors.New("proxy: the interface is not closed")
 
 // lost waits until the connection ends and returns the reason.
 func (g *guest) lost(conn *net.UnixConn) error {
@@ -137,7 +163,7 @@ func (g *guest) register() {
 	}
 }
 
-// read carries out orders until the ring is shut.
+// read carries out orders until the ring is shut or stopping is set.
 func (g *guest) read() error {
 	var b [protocol.EntrySize]byte
 	var e protocol.Entry
@@ -160,6 +186,9 @@ func (g *guest) read() error {
 			}
 		}
 		orders.Release()
+		if g.stopping.Load() {
+			return nil
+		}
 		if n > 0 {
 			continue
 		}

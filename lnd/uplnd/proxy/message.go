@@ -5,6 +5,7 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
 )
 
@@ -50,11 +51,11 @@ func (m *message) Sent(_ *lnd.Tx, err error) {
 	e.SetError(err)
 	g.mu.Lock()
 	delete(g.sending, m.handle)
+	m.Tx = lnd.Tx{}
 	g.put(&e)
 	wake := g.claim()
 	g.mu.Unlock()
 	g.wake(wake)
-	m.Tx = lnd.Tx{}
 	g.messages.Put(m)
 }
 
@@ -62,9 +63,13 @@ func (m *message) Sent(_ *lnd.Tx, err error) {
 func (g *guest) recall(handle uint64) {
 	g.mu.Lock()
 	m := g.sending[handle]
+	var peer lnet.NID
+	if m != nil {
+		peer = m.To.NID
+	}
 	g.mu.Unlock()
 	if m != nil {
-		g.iface.Recall(m.To.NID, func(tx *lnd.Tx) bool {
+		g.iface.Recall(peer, func(tx *lnd.Tx) bool {
 			other, ok := tx.Done.(*message)
 			return ok && other.handle == handle
 		})

@@ -48,10 +48,11 @@ type Config struct {
 // attachTimeout is how long lnetd may take to attach the proxy.
 const attachTimeout = 30 * time.Second
 
-// Run serves an NI until ctx is done, and then returns nil. It returns an error if it cannot be attached, if
-// the driver fails to open the interface, or if the connection to lnetd ends. A *protocol.Failure is lnetd's
-// reason; ENODEV and EAGAIN mean that the NI does not exist yet and that the proxy is in quarantine. When Run
-// returns, the interface is closed.
+// Run serves an NI until ctx is done, and then returns nil. It returns an error if it cannot be attached, also
+// because ctx is done meanwhile, if the driver fails to open the interface or to close it within half a minute,
+// or if the connection to lnetd ends. A *protocol.Failure is lnetd's reason; ENODEV and EAGAIN mean that the NI
+// does not exist yet and that the proxy is in quarantine. When Run returns, the interface is closed, unless the
+// driver has failed to close it.
 func Run(ctx context.Context, c Config) error {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -65,6 +66,9 @@ func Run(ctx context.Context, c Config) error {
 	}
 	g := newGuest(&c, attached, ring, area)
 	err = g.serve(ctx, conn, attached)
+	if errors.Is(err, errOpen) {
+		return errors.Join(err, ring.Close()) // the driver may still access the area
+	}
 	return errors.Join(err, ring.Close(), area.Close())
 }
 
