@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -75,6 +76,17 @@ type site struct {
 	done chan error
 }
 
+// shortDir returns a directory whose path is short enough for a socket in it, whatever the name of the test is.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // newSite starts an lnetd without a proxy.
 func newSite(t testing.TB, c uplnd.Config) *site {
 	t.Helper()
@@ -85,7 +97,7 @@ func newSite(t testing.TB, c uplnd.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{server: server, driver: server.Driver(proxied.Type()), socket: filepath.Join(t.TempDir(), "proxies")}
+	s := &site{server: server, driver: server.Driver(proxied.Type()), socket: filepath.Join(shortDir(t), "proxies")}
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.socket, Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)
