@@ -98,9 +98,7 @@ func (p *proxyEnd) place(a *arrival, place lnd.Placement) {
 	case place.Done == nil:
 		delete(p.arrivals, a.handle)
 		p.put(&protocol.Entry{Op: protocol.Done, Handle: a.handle})
-		wake := p.claim()
-		p.mu.Unlock()
-		p.wake(wake)
+		p.unlock()
 		a.recycle()
 	case (a.payload || a.Header.PayloadLength == 0) && !p.released:
 		delete(p.arrivals, a.handle)
@@ -111,9 +109,7 @@ func (p *proxyEnd) place(a *arrival, place lnd.Placement) {
 		a.taken, a.placement = true, place
 		p.arm(watchPeriod)
 		p.put(&protocol.Entry{Op: protocol.Take, Handle: a.handle, Length: uint32(place.Memory.Length)})
-		wake := p.claim()
-		p.mu.Unlock()
-		p.wake(wake)
+		p.unlock()
 	}
 }
 

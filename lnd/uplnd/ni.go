@@ -121,12 +121,17 @@ func (i *ni) Send(m *lnd.Tx) {
 	p.send(m)
 }
 
+// failedSend returns the event that completes m with an error.
+func failedSend(m *lnd.Tx, s lnd.Status, err error) peering.Event {
+	return peering.Event{Kind: peering.OwnEvents, Subject: m, Err: failure("send", m.To.NID, s, err)}
+}
+
 // fail completes m with an error.
 func (i *ni) fail(m *lnd.Tx, s lnd.Status, err error) {
 	if i.isClosed() {
 		s, err = lnd.StatusRemoteDropped, lnd.ErrClosed
 	}
-	i.out.Add(peering.Event{Kind: peering.OwnEvents, Subject: m, Err: failure("send", m.To.NID, s, err)})
+	i.out.Add(failedSend(m, s, err))
 }
 
 func (i *ni) isClosed() bool {

@@ -51,7 +51,7 @@ type proxyEnd struct {
 	filling  int              // messages whose payload is being copied
 	draining bool             // a goroutine moves waiting messages to the ring
 	orders   []protocol.Entry // that found no room in the ring
-	// published means that an order was put into the ring after the last claim.
+	// published means that an order was put into the ring after the last unlock.
 	published bool
 	arrivals  map[uint64]*arrival
 	peers     map[lnet.NID]struct{} // that the proxy has exchanged messages with
@@ -88,9 +88,7 @@ func (p *proxyEnd) unuse() {
 func (p *proxyEnd) order(e *protocol.Entry) {
 	p.mu.Lock()
 	p.put(e)
-	wake := p.claim()
-	p.mu.Unlock()
-	p.wake(wake)
+	p.unlock()
 }
 
 // put puts an order into the ring, behind those that wait for room. p.mu is held.
@@ -122,16 +120,14 @@ func (p *proxyEnd) putNow(e *protocol.Entry) (done bool) {
 	return done && fault == nil
 }
 
-// claim reports whether the caller must call wake after it has released p.mu, which is held.
-func (p *proxyEnd) claim() (wake bool) {
+// unlock releases p.mu, and wakes the proxy if it sleeps and an order was put into the ring.
+func (p *proxyEnd) unlock() {
+	wake := false
 	if p.published && p.cause == nil {
 		p.published = false
 		_ = memory.Guard(func() { wake = p.ring.Completions.Claim() })
 	}
-	return wake
-}
-
-func (p *proxyEnd) wake(wake bool) {
+	p.mu.Unlock()
 	if wake {
 		p.ring.Completions.Wake()
 	}
@@ -150,9 +146,7 @@ func (p *proxyEnd) flush() {
 		p.orders = append(p.orders[:0], p.orders[n:]...)
 		p.arm(retryOrders)
 	}
-	wake := p.claim()
-	p.mu.Unlock()
-	p.wake(wake)
+	p.unlock()
 	p.drain()
 }
 
@@ -274,7 +268,7 @@ func (p *proxyEnd) failSends(closing bool, cause error) {
 	}
 	var events []peering.Event
 	add := func(m *lnd.Tx, s lnd.Status) {
-		events = append(events, peering.Event{Kind: peering.OwnEvents, Subject: m, Err: failure("send", m.To.NID, s, cause)})
+		events = append(events, failedSend(m, s, cause))
 	}
 	p.sends.All(func(_ uint64, s sending) { add(s.message, had) })
 	for _, m := range p.waiting {

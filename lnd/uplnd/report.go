@@ -165,8 +165,6 @@ func (p *proxyEnd) probe(peer lnet.NID) bool {
 	if known {
 		p.put(&protocol.Entry{Op: protocol.Probe, Peer: lnet.ProcessID{NID: peer}})
 	}
-	wake := p.claim()
-	p.mu.Unlock()
-	p.wake(wake)
+	p.unlock()
 	return known
 }

@@ -105,9 +105,7 @@ func (p *proxyEnd) commit(s sending) {
 	} else {
 		p.unuse()
 	}
-	wake := p.claim()
-	p.mu.Unlock()
-	p.wake(wake)
+	p.unlock()
 	if err != nil {
 		p.ni.fail(m, status, err)
 		p.mu.Lock()
@@ -199,9 +197,7 @@ func (p *proxyEnd) recall(peer lnet.NID, match func(m *lnd.Tx) bool) {
 			p.put(&protocol.Entry{Op: protocol.Recall, Handle: handle})
 		}
 	})
-	wake := p.claim()
-	p.mu.Unlock()
-	p.wake(wake)
+	p.unlock()
 	p.ni.out.Add(back...)
 }
 
@@ -211,9 +207,7 @@ func (p *proxyEnd) disconnect(peer lnet.NID) {
 	failed := p.removeWaiting(func(m *lnd.Tx) bool { return m.To.NID == peer }, lnd.StatusLocalAborted, lnd.ErrDisconnected)
 	delete(p.peers, peer)
 	p.put(&protocol.Entry{Op: protocol.Disconnect, Peer: lnet.ProcessID{NID: peer}})
-	wake := p.claim()
-	p.mu.Unlock()
-	p.wake(wake)
+	p.unlock()
 	p.ni.out.Add(failed...)
 }
 
@@ -223,7 +217,7 @@ func (p *proxyEnd) removeWaiting(match func(m *lnd.Tx) bool, s lnd.Status, err e
 		if !match(m) {
 			return false
 		}
-		failed = append(failed, peering.Event{Kind: peering.OwnEvents, Subject: m, Err: failure("send", m.To.NID, s, err)})
+		failed = append(failed, failedSend(m, s, err))
 		return true
 	})
 	return failed

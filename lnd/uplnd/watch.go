@@ -54,16 +54,13 @@ func (p *proxyEnd) look() {
 	p.mu.Lock()
 	p.watch.due = time.Time{}
 	err := p.overdue(time.Now())
-	wake := false
 	if p.sends.Len() > 0 || len(p.arrivals) > 0 || p.watch.unread > 0 {
 		if err == nil && p.watch.unread == 0 {
 			p.put(&protocol.Entry{Op: protocol.Timeout, Time: uint64(timeout)}) // to see whether it is read
-			wake = p.claim()
 		}
 		p.arm(watchPeriod)
 	}
-	p.mu.Unlock()
-	p.wake(wake)
+	p.unlock()
 	if err != nil {
 		p.end(err)
 		return

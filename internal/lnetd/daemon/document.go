@@ -402,19 +402,7 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 			setDetail(&found, n.Net.String(), &d, n.Net.String())
 		}
 	}
-	type route struct {
-		net     lnet.Net
-		gateway lnet.NID
-	}
-	namedRoutes := map[route]bool{}
-	for _, r := range d.Routes {
-		namedRoutes[route{r.Net, r.Gateway}] = true
-	}
-	for _, r := range b.Routes() {
-		if namedRoutes[route{r.Net, r.Gateway}] {
-			found.Routes = append(found.Routes, r)
-		}
-	}
+	found.Routes = b.describedRoutes(&d)
 	for _, nid := range namedNIDs(d.Peers) {
 		p, ok := b.Peer(nid)
 		if ok && !slices.ContainsFunc(found.Peers, func(o api.Peer) bool { return o.Primary == p.Primary }) {
@@ -446,6 +434,24 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 		found.Warnings = problemsOf(d.Warnings)
 	}
 	return found, nil
+}
+
+// describedRoutes returns the routes that the document names.
+func (b *backend) describedRoutes(d *config.Deletion) (found []api.Route) {
+	type route struct {
+		net     lnet.Net
+		gateway lnet.NID
+	}
+	named := map[route]bool{}
+	for _, r := range d.Routes {
+		named[route{r.Net, r.Gateway}] = true
+	}
+	for _, r := range b.Routes() {
+		if named[route{r.Net, r.Gateway}] {
+			found = append(found, r)
+		}
+	}
+	return found
 }
 
 // setDetail copies the level of detail that the document requests for an item from d to found. The

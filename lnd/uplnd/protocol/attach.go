@@ -152,11 +152,7 @@ func (f *Failure) Append(b []byte) []byte {
 	b = appendHead(b, uint32(-int32(f.Errno)))
 	start := len(b)
 	b = append(b, f.Text[:min(len(f.Text), MaxRecord-failHead)]...)
-	for k := start; k < len(b); k++ {
-		if !printable(b[k]) {
-			b[k] = '?'
-		}
-	}
+	maskUnprintable(b[start:])
 	return b
 }
 
@@ -172,11 +168,7 @@ func DecodeAnswer(b []byte) (*Attached, error) {
 	} else if s < 0 {
 		f := &Failure{Errno: syscall.Errno(-s)}
 		text := []byte(string(b[failHead:min(len(b), MaxRecord)]))
-		for k, c := range text {
-			if !printable(c) {
-				text[k] = '?'
-			}
-		}
+		maskUnprintable(text)
 		f.Text = string(text)
 		return nil, f
 	}

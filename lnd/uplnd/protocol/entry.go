@@ -211,7 +211,8 @@ func (e *Entry) Put(b *[EntrySize]byte) {
 	if e.Op.hasHeader() {
 		e.Header.AppendNID16(b[offHeader:offHeader:EntrySize])
 	} else {
-		putText(b[offHeader:], e.Text)
+		n := copy(b[offHeader:], e.Text)
+		maskUnprintable(b[offHeader:][:n])
 	}
 }
 
@@ -307,12 +308,11 @@ func (e *Entry) decodeText(b []byte) error {
 
 func printable(c byte) bool { return c >= ' ' && c <= '~' }
 
-// putText encodes a text into b, which is zeroed.
-func putText(b []byte, text string) {
-	n := copy(b, text)
-	for k, c := range b[:n] {
+// maskUnprintable replaces the bytes of a text that are not printable by "?".
+func maskUnprintable(text []byte) {
+	for k, c := range text {
 		if !printable(c) {
-			b[k] = '?'
+			text[k] = '?'
 		}
 	}
 }

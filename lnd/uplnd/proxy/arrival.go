@@ -96,9 +96,7 @@ func (g *guest) arrive(m *lnd.Rx) {
 	default:
 		g.announce(a)
 	}
-	wake := g.claim()
-	g.mu.Unlock()
-	g.wake(wake)
+	g.unlock()
 	if a.ahead {
 		g.iface.Receive(m, lnd.Placement{Memory: a.memory(), Done: a})
 	}
@@ -164,9 +162,7 @@ func (a *arrival) Received(m *lnd.Rx, err error) {
 	default: // it was not reported to lnetd
 		g.forget(a)
 	}
-	wake := g.claim()
-	g.mu.Unlock()
-	g.wake(wake)
+	g.unlock()
 	g.feed()
 }
 
@@ -215,9 +211,7 @@ func (g *guest) Withdrawn(m *lnd.Rx) {
 			g.forget(a)
 		}
 	})
-	wake := g.claim()
-	g.mu.Unlock()
-	g.wake(wake)
+	g.unlock()
 	if lost {
 		g.iface.Receive(m, lnd.Placement{})
 	}
@@ -269,9 +263,7 @@ func (g *guest) done(handle uint64, refused bool) error {
 	g.forget(a)
 	dropped := !a.placed
 	a.placed = true
-	wake := g.claim()
-	g.mu.Unlock()
-	g.wake(wake)
+	g.unlock()
 	if dropped {
 		g.iface.Receive(a.rx, lnd.Placement{})
 	}

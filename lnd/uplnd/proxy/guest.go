@@ -250,9 +250,7 @@ func (g *guest) registered(e *protocol.Entry) error {
 func (g *guest) report(e *protocol.Entry) {
 	g.mu.Lock()
 	g.put(e)
-	wake := g.claim()
-	g.mu.Unlock()
-	g.wake(wake)
+	g.unlock()
 }
 
 // put puts a report into the ring, behind those that wait for room. g.mu is held.
@@ -277,10 +275,10 @@ func (g *guest) putNow(e *protocol.Entry) bool {
 	return true
 }
 
-// claim reports whether the caller must call wake after it has released g.mu, which is held.
-func (g *guest) claim() bool { return !g.over && g.ring.Submissions.Claim() }
-
-func (g *guest) wake(wake bool) {
+// unlock releases g.mu, and wakes lnetd if it sleeps.
+func (g *guest) unlock() {
+	wake := !g.over && g.ring.Submissions.Claim()
+	g.mu.Unlock()
 	if wake {
 		g.ring.Submissions.Wake()
 	}
@@ -297,9 +295,7 @@ func (g *guest) flush() {
 	if len(g.reports) > 0 && !g.over {
 		g.retry.Reset(retryReports)
 	}
-	wake := g.claim()
-	g.mu.Unlock()
-	g.wake(wake)
+	g.unlock()
 }
 
 // stop ends the use of the ring and of the area. The interface is closed.

@@ -53,9 +53,7 @@ func (m *message) Sent(_ *lnd.Tx, err error) {
 	delete(g.sending, m.handle)
 	m.Tx = lnd.Tx{}
 	g.put(&e)
-	wake := g.claim()
-	g.mu.Unlock()
-	g.wake(wake)
+	g.unlock()
 	g.messages.Put(m)
 }
 
