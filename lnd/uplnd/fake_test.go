@@ -184,6 +184,13 @@ func (u *upper) note(format string, args ...any) {
 	u.changed.Broadcast()
 }
 
+// awaitProxies waits until the NI has n proxies.
+func (u *upper) awaitProxies(n uint64) {
+	for u.iface.Counters()[0].Value != n {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // set sets hold or refuse.
 func (u *upper) set(field *bool, v bool) {
 	u.mu.Lock()

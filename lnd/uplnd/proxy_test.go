@@ -106,13 +106,9 @@ func TestPIDs(t *testing.T) {
 		u.await(t, fmt.Sprintf("sent %d: ok", number))
 	}
 	b.leave()
-	for { // until the proxy is forgotten
-		u.put(lnet.ProcessID{NID: peer.NID, PID: pid}, 4, nil)
-		u.await(t, "sent 4: remote dropped")
-		if i := u.iface.Counters(); i[0].Value == 1 {
-			break
-		}
-	}
+	u.awaitProxies(1)
+	u.put(lnet.ProcessID{NID: peer.NID, PID: pid}, 4, nil)
+	u.await(t, "sent 4: remote dropped")
 	u.put(peer, 5, nil)
 	a.order(protocol.Send)
 }
@@ -431,9 +427,7 @@ func TestPeerOfTwoProxies(t *testing.T) {
 		f.order(protocol.Done)
 	}
 	b.leave()
-	for u.iface.Counters()[0].Value == 2 {
-		time.Sleep(time.Millisecond)
-	}
+	u.awaitProxies(1)
 	u.mu.Lock()
 	for _, e := range u.events {
 		if strings.HasPrefix(e, "down") || strings.HasPrefix(e, "lost") {
