@@ -6,73 +6,6 @@ import (
 	"strings"
 )
 
-// NetType is the type of a net. It determines the driver and the form of addresses
-// (lnet-wire 2.5).
-type NetType uint8
-
-// Net types. The missing numbers belonged to drivers that are in no release since 2.10.
-// Drivers that are not in this list may use any other number from 1 to 254. Their types
-// have no name, and addresses on their nets are numbers.
-const (
-	TypeTCP   NetType = 2
-	TypeO2IB  NetType = 5
-	TypeLO    NetType = 9
-	TypeGNI   NetType = 13
-	TypeGIP   NetType = 14
-	TypePTLF  NetType = 15
-	TypeKFI   NetType = 16
-	TypeTOFU  NetType = 17 // reserved; has no name
-	TypeEFA   NetType = 18
-	TypeBXI3F NetType = 19
-
-	// typeAny is the type in a wildcard NID. The other bytes of such a NID have no meaning.
-	typeAny NetType = 0xff
-)
-
-// netNames are the names of net types in the order in which they are compared with a text:
-// the first name that is a prefix of the text determines the type (lnet-wire 2.5, 3.1).
-var netNames = [...]struct {
-	name string
-	typ  NetType
-}{
-	{"lo", TypeLO},
-	{"tcp", TypeTCP},
-	{"o2ib", TypeO2IB},
-	{"gni", TypeGNI},
-	{"gip", TypeGIP},
-	{"ptlf", TypePTLF},
-	{"kfi", TypeKFI},
-	{"efa", TypeEFA},
-	{"bxi3f", TypeBXI3F},
-}
-
-// name returns the type's text name. It returns "" for a type without a name.
-func (t NetType) name() string {
-	for i := range netNames {
-		if netNames[i].typ == t {
-			return netNames[i].name
-		}
-	}
-	return ""
-}
-
-// String returns the type's name, or text such as "?17?" for a type without a name.
-func (t NetType) String() string {
-	if s := t.name(); s != "" {
-		return s
-	}
-	return "?" + strconv.Itoa(int(t)) + "?"
-}
-
-// IPAddressed reports whether addresses on nets of this type are IP addresses. If not,
-// they are numbers.
-func (t NetType) IPAddressed() bool {
-	return t == TypeTCP || t == TypeO2IB || t == TypeEFA || t == TypeGIP
-}
-
-// ipv6 reports whether nets of this type may have IPv6 addresses.
-func (t NetType) ipv6() bool { return t.IPAddressed() && t != TypeGIP }
-
 // Net is an LNet network: a type in bits 23 to 16 and a number in bits 15 to 0. Bits 31 to
 // 24 are zero (lnet-wire 2.1).
 type Net uint32
@@ -134,7 +67,6 @@ func (n *Net) UnmarshalText(text []byte) error {
 }
 
 var (
-	errUnknownType = errors.New("unknown network type")
 	errNetNumber   = errors.New("network number is not a decimal number 0 to 65535")
 	errLoNumber    = errors.New("lo cannot have a number other than 0")
 )
@@ -160,7 +92,7 @@ func parseNet(s string, parse func(string, uint32) (uint32, bool)) (Net, error) 
 	}
 	t, rest, ok := cutNetType(s)
 	if !ok {
-		return NetAny, errUnknownType
+		return NetAny, ErrUnknownType
 	}
 	if rest == "" {
 		return MakeNet(t, 0), nil
@@ -175,36 +107,17 @@ func parseNet(s string, parse func(string, uint32) (uint32, bool)) (Net, error) 
 	return MakeNet(t, uint16(number)), nil
 }
 
-// parseNamelessNet parses text such as "<17:3>". It rejects a type that has a name.
+// parseNamelessNet parses text such as "<17:3>". It rejects a type to which LNet gives a name.
 func parseNamelessNet(s string) (Net, error) {
 	typ, rest, _ := strings.Cut(s[1:], ":")
 	number, end, closed := strings.Cut(rest, ">")
 	t, ok := parseDecimal(typ, uint32(typeAny)-1)
-	if !ok || t == 0 || !closed || end != "" || NetType(t).name() != "" {
-		return NetAny, errUnknownType
+	if !ok || t == 0 || !closed || end != "" || nameOf(lnetTypes[:], NetType(t)) != "" {
+		return NetAny, ErrUnknownType
 	}
 	n, ok := parseDecimal(number, maxNetNumber)
 	if !ok {
 		return NetAny, errNetNumber
 	}
 	return MakeNet(NetType(t), uint16(n)), nil
-}
-
-// cutNetType splits a type name off the start of s.
-func cutNetType(s string) (t NetType, rest string, ok bool) {
-	for i := range netNames {
-		if rest, ok := strings.CutPrefix(s, netNames[i].name); ok {
-			return netNames[i].typ, rest, true
-		}
-	}
-	return 0, s, false
-}
-
-// ParseNetType parses the name of a type, such as "tcp".
-func ParseNetType(s string) (NetType, error) {
-	t, rest, ok := cutNetType(s)
-	if !ok || rest != "" {
-		return 0, &FieldError{What: "net type", Value: s, Err: errUnknownType}
-	}
-	return t, nil
 }

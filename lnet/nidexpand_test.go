@@ -100,7 +100,7 @@ func TestExpandNIDsRefuses(t *testing.T) {
 		"2001:db8::[ffff-10000]@tcp":   errIPv6,
 		"10.0.0.1@tcp[65535-65536]":    errNetNumber,
 		"foobar":                       errDottedQuad,
-		"1@foo":                        errUnknownType,
+		"1@foo":                        ErrUnknownType,
 		"1@tcp":                        errDottedQuad,
 		"1@o2ib":                       errDottedQuad,
 		"1.1.1.1@gni":                  errNumber,

@@ -111,17 +111,17 @@ func parseNID(s string) (NID, error) {
 			return NID{}, err
 		}
 	}
-	t := net.Type()
+	t, nameless := net.Type(), strings.HasPrefix(name, "<") // or t has got its name after the text was written
 	switch {
 	case t == TypeLO:
 		return LoopbackNID, nil
-	case t.ipv6() && strings.Contains(address, ":"):
+	case t.ipv6() && !nameless && strings.Contains(address, ":"):
 		ip, err := netip.ParseAddr(address)
 		if err != nil || ip.Zone() != "" {
 			return NID{}, errIPv6
 		}
 		return NIDFromIP(net, ip), nil
-	case t.IPAddressed():
+	case t.IPAddressed() && !nameless:
 		v, ok := parseDottedQuad(address)
 		if !ok {
 			return NID{}, errDottedQuad
@@ -131,7 +131,7 @@ func parseNID(s string) (NID, error) {
 		return parseWords(net, address)
 	}
 	parse := parseAddress
-	if t.name() == "" {
+	if nameless {
 		parse = parseHex
 	}
 	v, ok := parse(address, ^uint32(0))

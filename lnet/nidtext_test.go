@@ -109,7 +109,7 @@ func TestParseNIDErrors(t *testing.T) {
 		"x@gni":            errNumber,
 		"1@lo1":            errLoNumber,
 		"1.2.3.4@tcp65536": errNetNumber,
-		"1.2.3.4@foo":      errUnknownType,
+		"1.2.3.4@foo":      ErrUnknownType,
 		"1@gni@gni":        errManyAt,
 	} {
 		_, err := ParseNID(in)

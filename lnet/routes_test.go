@@ -91,7 +91,7 @@ func TestParseRoutesRefuses(t *testing.T) {
 		"tcp1 <?>":                     errGatewayNID,
 		"lo 10.0.0.1@tcp":              errLoRoute,
 		"tcp1 0@lo":                    errLoRoute,
-		"foo 10.0.0.1@tcp":             errUnknownType,
+		"foo 10.0.0.1@tcp":             ErrUnknownType,
 		"tcp65536 10.0.0.1@tcp":        errNetNumber,
 		"tcp1 10.0.0@tcp":              errDottedQuad,
 		"tcp1 10.0.0.1@tcp 5":          errGatewayNID,
