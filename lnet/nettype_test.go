@@ -35,7 +35,7 @@ func TestNameType(t *testing.T) {
 	if nids, err := ExpandNIDs("10.0.0.[1-2]@fabric1", 10); err != nil || len(nids) != 2 || nids[1].String() != "10.0.0.2@fabric1" {
 		t.Errorf("ExpandNIDs: %v, %v", nids, err)
 	}
-	if p, err := ParsePattern("10.0.0.*@fabric"); err != nil || p.String() != "10.0.0.*@fabric" {
+	if p, err := ParsePattern("10.0.0.*@fabric"); err != nil || p.String() != "10.0.0.[0-255]@fabric" {
 		t.Errorf("ParsePattern: %v, %v", p, err)
 	}
 	if typ, err := ParseNetType("ring"); err != nil || typ != 202 || typ.IPAddressed() {
