@@ -26,6 +26,8 @@ type fake struct {
 	ring *shared.Client
 	area *shared.Memory
 	half uint64 // where its half of the area begins
+	// first is the handle of the first message that it was ordered to send.
+	first uint64
 }
 
 var rings = shared.Format{Submission: protocol.EntrySize, Completion: protocol.EntrySize}
@@ -71,7 +73,7 @@ func attach(t *testing.T, s *site, nid lnet.NID) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t, conn, ring, area, uint64(a.AreaSize / 2)}
+	f := &fake{t: t, conn: conn, ring: ring, area: area, half: uint64(a.AreaSize / 2)}
 	t.Cleanup(f.leave)
 	return f
 }
@@ -132,6 +134,25 @@ func (f *fake) order(want protocol.Op) protocol.Entry {
 	}
 }
 
+// nothing checks that no order is in the ring.
+func (f *fake) nothing() {
+	f.t.Helper()
+	var b [protocol.EntrySize]byte
+	for {
+		more, err := f.ring.Completions.Read(b[:])
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if !more {
+			return
+		}
+		f.ring.Completions.Release()
+		if op := protocol.Op(b[0]); op != protocol.Timeout {
+			f.t.Fatalf("%s, want nothing", op)
+		}
+	}
+}
+
 // ready registers PIDs and reports that the network is up.
 func (f *fake) ready(pids ...lnet.PID) {
 	f.t.Helper()
@@ -165,10 +186,12 @@ type upper struct {
 	changed sync.Cond
 	events  []string
 	held    []*lnd.Rx
-	refuse  bool // an arrival is a protocol error
-	hold    bool // arrivals are not placed
-	iface   lnd.Interface
-	memory  []byte // where payloads go
+	// sending and receiving are the numbers of messages that have not ended.
+	sending, receiving int
+	refuse             bool // an arrival is a protocol error
+	hold               bool // arrivals are not placed
+	iface              lnd.Interface
+	memory             []byte // where payloads go
 }
 
 func newUpper() *upper {
@@ -189,6 +212,29 @@ func (u *upper) awaitProxies(n uint64) {
 	for u.iface.Counters()[0].Value != n {
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// awaitEnds waits until all messages have ended.
+func (u *upper) awaitEnds(t *testing.T, after string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		u.mu.Lock()
+		sending, receiving := u.sending, u.receiving
+		u.mu.Unlock()
+		switch {
+		case sending == 0 && receiving == 0:
+			return
+		case sending < 0, receiving < 0, time.Now().After(deadline):
+			t.Fatalf("%s: %d messages to be sent and %d arrivals have not ended", after, sending, receiving)
+		}
+	}
+}
+
+// reset forgets all events.
+func (u *upper) reset() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.events = nil
 }
 
 // set sets hold or refuse.
@@ -230,6 +276,7 @@ func (u *upper) Arrived(m *lnd.Rx) error {
 	if refuse {
 		return errors.New("refused")
 	}
+	u.count(&u.receiving, 1)
 	if hold {
 		u.mu.Lock()
 		u.held = append(u.held, m)
@@ -239,6 +286,13 @@ func (u *upper) Arrived(m *lnd.Rx) error {
 	}
 	u.place(m)
 	return nil
+}
+
+// count adds d to sending or receiving.
+func (u *upper) count(field *int, d int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	*field += d
 }
 
 func (u *upper) place(m *lnd.Rx) {
@@ -257,10 +311,21 @@ func (u *upper) placeHeld() {
 	}
 }
 
+// placeNewest places the arrival that came last.
+func (u *upper) placeNewest() {
+	u.mu.Lock()
+	m := u.held[len(u.held)-1]
+	u.held = u.held[:len(u.held)-1]
+	u.mu.Unlock()
+	u.place(m)
+}
+
 func (u *upper) Received(m *lnd.Rx, err error) {
+	u.count(&u.receiving, -1)
 	u.note("received %d: %v", m.Header.PayloadLength, lnd.StatusOf(err))
 }
 func (u *upper) Sent(m *lnd.Tx, err error) {
+	u.count(&u.sending, -1)
 	u.note("sent %d: %v", m.Header.MatchBits, lnd.StatusOf(err))
 }
 func (u *upper) Withdrawn(m *lnd.Rx) {
@@ -277,7 +342,12 @@ func (u *upper) Vouched(lnet.NID) bool                   { return false }
 
 // put sends a PUT with a number and a payload to a process.
 func (u *upper) put(to lnet.ProcessID, number uint64, payload []byte) {
-	m := &lnd.Tx{To: to, Payload: memory.Of(payload), Done: u}
+	u.send(to, number, payload, false)
+}
+
+func (u *upper) send(to lnet.ProcessID, number uint64, payload []byte, urgent bool) {
+	u.count(&u.sending, 1)
+	m := &lnd.Tx{To: to, Payload: memory.Of(payload), Urgent: urgent, Done: u}
 	m.Header = lnet.Header{
 		Type: lnet.MsgPut, Src: u.iface.NID(), SrcPID: lnet.PIDLustre, Dest: to.NID, DestPID: to.PID,
 		PayloadLength: uint32(len(payload)), MatchBits: number, Handle: lnet.NoHandle,

@@ -151,6 +151,8 @@ func TestManyArrivals(t *testing.T) {
 }
 
 // Large payloads that the node does not place leave memory for those that it does.
+//
+// UP-6, UP-7
 func TestLargeArrivalsUnplaced(t *testing.T) {
 	d := newScripted(nil)
 	u := serveScripted(t, d, true, 0, 1024)

@@ -116,7 +116,7 @@ func TestPIDs(t *testing.T) {
 // An arrival in each of its ways: with its payload or header first, placed at once, later or not at all,
 // refused by the node, and withdrawn.
 //
-// UP-4, UP-6, UP-7
+// UP-4, UP-6, UP-7, MPI-28
 func TestArrivals(t *testing.T) {
 	s := newSite(t, uplnd.Config{})
 	u := openNI(t, s, self)

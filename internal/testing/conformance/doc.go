@@ -7,8 +7,8 @@
 //	# sanity-lnet 7 (210)
 //
 // Such a tag is a text followed by items. An item is a section, the name of a list if the section has
-// several, and a number or a range. (3) includes (3a), (3b) and so on. The name of a requirement is an
-// item on its own. A tag belongs to the test around it. A tag outside of a test belongs to the tests that
+// several, and a number or a range. (3) includes (3a), (3b) and so on. A line
+// of names of requirements is a tag too. A tag belongs to the test around it. A tag outside of a test belongs to the tests that
 // use the declaration around it. These may be in another package if the tag is in a package made for
 // tests, such as a suite that all drivers must pass.
 //

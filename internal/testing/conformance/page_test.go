@@ -26,6 +26,7 @@ func TestPageRows(t *testing.T) {
 | lnetctl | 0 | 0 | 0 | 0 |
 | transport | 2 | 1 | 0 | 1 |
 | transport-tests | 1 | 0 | 0 | 1 |
+| mpilnd | 2 | 0 | 0 | 2 |
 | sanity-lnet | 2 | 1 | 0 | 1 |
 
 ## lnet-core 2.2: Descriptors
@@ -64,6 +65,13 @@ func TestPageRows(t *testing.T) {
 | rule | about | shown by |
 |---|---|---|
 | C (17) | seventeen | **neither test nor reason** |
+
+## mpilnd A.6: Proxies
+
+| rule | about | shown by |
+|---|---|---|
+| UP-1 | one | **neither test nor reason** |
+| UP-10 | ten | **neither test nor reason** |
 
 # Which test shows which behaviour
 

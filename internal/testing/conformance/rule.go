@@ -17,8 +17,8 @@ import (
 //	commands	a command that lnetdctl does not have, or its text, not the engine's
 //
 // The ID is the document, the section, the name of a list if the section has several, and the number in
-// the list. For a requirement of Motr's designs it is the requirement's name. Bullets and rows are
-// numbered in their order. In sanity-lnet.txt and transport-tests.txt the numbers are those of the test
+// the list. For a requirement of Motr's designs, or of LNet over MPI, it is the requirement's name.
+// Bullets and rows are numbered in their order. In sanity-lnet.txt and transport-tests.txt the numbers are those of the test
 // cases.
 //
 //go:embed rules/*.txt
@@ -108,7 +108,7 @@ func Rules() ([]Section, error) {
 }
 
 var (
-	sectionForm = regexp.MustCompile(`^(` + strings.Join(documents, "|") + `) ([0-9]+(\.[0-9]+)*|[A-Z])$`)
+	sectionForm = regexp.MustCompile(`^(` + strings.Join(documents, "|") + `) ([0-9]+(\.[0-9]+)*|[A-Z](\.[0-9]+)?)$`)
 	reasonForm  = regexp.MustCompile(`^(internal|commands): .`)
 )
 

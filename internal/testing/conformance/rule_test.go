@@ -11,6 +11,7 @@ func TestRulesAreChecked(t *testing.T) {
 		{"no section", "lnet-core 2.1\tx", `x.txt:1: rule "lnet-core 2.1" stands before`},
 		{"section without a number", "= lnet-core\tx", "not a document and a number"},
 		{"section of no document", "= lnet-cord 2.1\tx", "not a document and a number"},
+		{"section of a part without a number", "= mpilnd A.\tx", "not a document and a number"},
 		{"no title", section + "lnet-core 2.1", "no title"},
 		{"no tab", section + "lnet-core 2.1 x", "no title"},
 		{"twice", section + "lnet-core 2.1\tx\nlnet-core 2.1\ty", "x.txt:3: \"lnet-core 2.1\" stands here twice"},

@@ -25,7 +25,7 @@ const (
 
 // documents lists the documents that have rules.
 var documents = []string{
-	"lnet-core", "lnet-wire", "socklnd", "o2iblnd", "discovery", "selection", "selftest", "lnetctl", "transport", behaviours, suites,
+	"lnet-core", "lnet-wire", "socklnd", "o2iblnd", "discovery", "selection", "selftest", "lnetctl", "transport", behaviours, "mpilnd", suites,
 }
 
 var (
@@ -50,30 +50,44 @@ func parseTag(line string) ([]item, error) {
 	return items, nil
 }
 
-// requirementForm matches the name of a requirement of Motr's designs, such as r.m0.net. The name, in
-// upper or lower case, is the ID of the rule (transport 1).
-var requirementForm = regexp.MustCompile(`^[iIrR]\.[a-zA-Z0-9.-]+$`)
+// requirementForm matches the name of a requirement of Motr's designs, such as r.m0.net, in upper or lower
+// case (transport 1), or of LNet over MPI, such as UP-5. The name is the ID of the rule.
+var requirementForm = regexp.MustCompile(`^([iIrR]\.[a-zA-Z0-9.-]+|(MPI|MT|PT|UP)-[0-9]+)$`)
+
+// requirements returns the IDs of the rules that a comment line names if the line consists of names of
+// requirements. Otherwise it returns nil.
+func requirements(sections []Section, line string) (ids []string, err error) {
+	for name := range strings.SplitSeq(line, ",") {
+		name = strings.TrimSpace(name)
+		if !requirementForm.MatchString(name) {
+			return nil, nil
+		}
+		id, unknown := requirement(sections, name)
+		ids, err = append(ids, id), cmp.Or(err, unknown)
+	}
+	return ids, err
+}
 
 // requirement returns the ID of the rule for the requirement with the given name.
-func requirement(sections []Section, name string) ([]string, error) {
+func requirement(sections []Section, name string) (string, error) {
 	for _, s := range sections {
 		for _, r := range s.Rules {
 			if strings.EqualFold(r.ID, name) {
-				return []string{r.ID}, nil
+				return r.ID, nil
 			}
 		}
 	}
-	return nil, fmt.Errorf("%s: no such requirement", name)
+	return "", fmt.Errorf("%s: no such requirement", name)
 }
 
 // tagged returns the IDs of the rules that a comment line names if the line is a tag. Otherwise it
 // returns nil.
 func tagged(sections []Section, line string) ([]string, error) {
-	if name := strings.TrimSpace(line); requirementForm.MatchString(name) {
-		return requirement(sections, name)
+	ids, err := requirements(sections, line)
+	if ids != nil {
+		return ids, err
 	}
 	items, err := parseTag(line)
-	var ids []string
 	for _, it := range items {
 		named, notNamed := resolve(sections, it)
 		ids, err = append(ids, named...), cmp.Or(err, notNamed)
