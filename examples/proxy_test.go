@@ -31,7 +31,7 @@ func TestUDPProxy(t *testing.T) {
 		return netip.AddrFrom4([4]byte{127, byte(16 + pid>>8%200), byte(pid), last})
 	}
 	nid := func(last byte) lnet.NID { return lnet.NIDFromIP(lnet.MakeNet(udplnd.Type, 0), address(last)) }
-	served := startUDP(t, server.Driver(udplnd.Type), nid(201))
+	served := startUDP(t, server.Driver(udplnd.Type, ""), nid(201))
 	plain := startUDP(t, &udplnd.Driver{Port: 9989, Listen: udplnd.UDP}, nid(202))
 	inbox, err := served.OpenInbox(node.InboxConfig{Portal: 30})
 	if err != nil {

@@ -67,8 +67,8 @@ func (n *Net) UnmarshalText(text []byte) error {
 }
 
 var (
-	errNetNumber   = errors.New("network number is not a decimal number 0 to 65535")
-	errLoNumber    = errors.New("lo cannot have a number other than 0")
+	errNetNumber = errors.New("network number is not a decimal number 0 to 65535")
+	errLoNumber  = errors.New("lo cannot have a number other than 0")
 )
 
 // ParseNet parses the name of a net: a type name and an optional decimal number, by default

@@ -120,6 +120,8 @@ func (p *proxyEnd) complete(a *arrival, place *lnd.Placement, offset uint64) {
 	err := p.copyPayload(n, func() { place.Memory.CopyFrom(p.bytes(offset, n)) })
 	p.order(&protocol.Entry{Op: protocol.Done, Handle: a.handle})
 	p.ni.count.received.Add(1)
+	p.traffic.received.Add(1)
+	p.traffic.receivedBytes.Add(uint64(n))
 	if err != nil {
 		err = failure("receive", a.From.NID, lnd.StatusLocalError, err)
 	}

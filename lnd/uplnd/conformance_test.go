@@ -101,7 +101,7 @@ func newSite(t testing.TB, c uplnd.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{server: server, driver: server.Driver(proxied.Type()), socket: filepath.Join(shortDir(t), "proxies")}
+	s := &site{server: server, driver: server.Driver(proxied.Type(), ""), socket: filepath.Join(shortDir(t), "proxies")}
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.socket, Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)

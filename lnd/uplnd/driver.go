@@ -21,6 +21,7 @@ const defaultTimeout = 50 * time.Second
 type Driver struct {
 	server *Server
 	t      lnet.NetType
+	proxy  string // name of the proxies that may serve its NIs; "": any
 }
 
 // Type implements lnd.Driver.
@@ -46,9 +47,6 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*ni, error) {
 	if c.Net.Type() != d.t {
 		return nil, fmt.Errorf("net type %s: not %s", c.Net.Type(), d.t)
 	}
-	for name := range c.Options {
-		return nil, fmt.Errorf("tunable %q: the driver has none of its own", name)
-	}
 	if c.NID.IsZero() {
 		_, address, err := hostnet.Choose(d.server.config.Host, c.Device, c.NID)
 		if err != nil {
@@ -56,7 +54,10 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*ni, error) {
 		}
 		c.NID = lnet.NIDFromIP(c.Net, address)
 	}
-	i := newNI(d.server, c)
+	i := newNI(d, c)
+	if err := i.Tune(c.Options); err != nil {
+		return nil, err
+	}
 	return i, d.server.enter(i)
 }
 

@@ -1,7 +1,6 @@
 package uplnd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,11 +18,16 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// ni implements lnd.Interface and lnd.LinkExplainer.
+// ni implements lnd.Interface, lnd.LinkExplainer and lnd.Tuner.
 type ni struct {
 	server *Server
 	config lnd.Config
-	log    *boundedlog.Log
+	proxy  string // name of the proxies that may serve the NI; "": any
+	// options are the tunables in force.
+	options atomic.Pointer[options]
+	log     *boundedlog.Log
+	// refused is the last attempt to attach since a proxy was attached, or nil.
+	refused atomic.Pointer[refusal]
 	// out makes the completions of messages to be sent, so that a completion that sends again leads to iteration.
 	out peering.Outbox
 	// routes says which proxy has a PID. The map is replaced, never changed.
@@ -46,8 +50,8 @@ type counters struct {
 	attached, detached, cutOff, sent, received, copied, queued atomic.Uint64
 }
 
-func newNI(s *Server, c *lnd.Config) *ni {
-	i := &ni{server: s, config: *c, log: s.log, retired: make(map[lnet.PID]time.Time)}
+func newNI(d *Driver, c *lnd.Config) *ni {
+	i := &ni{server: d.server, config: *c, proxy: d.proxy, log: d.server.log, retired: make(map[lnet.PID]time.Time)}
 	if c.Logger != nil {
 		i.log = boundedlog.New(c.Logger)
 	}
@@ -65,9 +69,7 @@ func (i *ni) NID() lnet.NID               { return i.config.NID }
 func (i *ni) Device() string              { return i.config.Device }
 func (i *ni) LargeNIDs() bool             { return true }
 func (i *ni) Tunables() lnd.Tunables      { return i.config.Tunables }
-func (i *ni) Options() lnd.Values         { return nil }
 func (i *ni) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
-func (i *ni) Timeout() time.Duration      { return cmp.Or(i.config.Upper.LNDTimeout(), defaultTimeout) }
 
 // Link implements lnd.Interface.
 func (i *ni) Link() lnd.LinkState {
@@ -75,17 +77,6 @@ func (i *ni) Link() lnd.LinkState {
 		return lnd.LinkUp
 	}
 	return lnd.LinkDown
-}
-
-// LinkCause implements lnd.LinkExplainer.
-func (i *ni) LinkCause() string {
-	if i.up.Load() {
-		return ""
-	}
-	if len(i.attached()) == 0 {
-		return "no proxy is attached: start the program that serves net " + i.config.Net.String()
-	}
-	return "the attached proxy reports that its network is down"
 }
 
 // Counters implements lnd.Interface.

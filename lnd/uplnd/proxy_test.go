@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,11 +34,11 @@ func header(n uint32) lnet.Header {
 //
 // UP-2, UP-8
 func TestAttach(t *testing.T) {
-	s := newSite(t, uplnd.Config{MaxProxies: 1, Admit: func(p uplnd.Proxy) error {
+	s := newSite(t, uplnd.Config{MaxProxies: 1, Admit: func(_ *net.UnixConn, p *uplnd.Proxy) (terms uplnd.Terms, err error) {
 		if p.Name == "bad" {
-			return fmt.Errorf("no rule for %s: %w", p.Name, syscall.EACCES)
+			err = fmt.Errorf("no rule for %s: %w", p.Name, syscall.EACCES)
 		}
-		return nil
+		return terms, err
 	}})
 	openNI(t, s, self)
 	other, err := s.driver.Open(t.Context(), lnd.Config{NID: lnet.NIDFromNumber(proxied, 7), Upper: newUpper()})

@@ -41,7 +41,8 @@ type proxyEnd struct {
 	here     *protocol.Buffers // lnetd's half of the area
 	there    *protocol.Buffers // the proxy's; it is only asked for its bounds
 	entry    [protocol.EntrySize]byte
-	ready    atomic.Bool   // the proxy can carry traffic
+	ready    atomic.Bool // the proxy can carry traffic
+	traffic  traffic
 	ended    chan struct{} // closed when everything of the proxy is complete and no goroutine remains
 	mu       sync.Mutex    // guards the fields below
 	cause    error         // why the proxy is detached; nil while it is attached

@@ -180,7 +180,10 @@ func (p *proxyEnd) sent(e *protocol.Entry) error {
 	event := peering.Event{Kind: peering.OwnEvents, Subject: m}
 	if e.Status == lnd.StatusOK {
 		p.ni.count.sent.Add(1)
+		p.traffic.sent.Add(1)
+		p.traffic.sentBytes.Add(uint64(m.Payload.Length))
 	} else {
+		p.traffic.failed.Add(1)
 		event.Err = failure("send", m.To.NID, e.Status, e.Cause.Err(e.Text))
 	}
 	p.ni.out.Add(event)

@@ -95,12 +95,7 @@ func (r Rule) withDefaults() (_ Rule, err error) {
 }
 
 // appliesTo reports whether the rule applies to a process.
-func (r *Rule) appliesTo(p *Process) bool {
-	if len(r.UIDs) == 0 && len(r.GIDs) == 0 || slices.Contains(r.UIDs, p.UID) || slices.Contains(r.GIDs, p.GID) {
-		return true
-	}
-	return slices.ContainsFunc(p.groups, func(g uint32) bool { return slices.Contains(r.GIDs, g) })
-}
+func (r *Rule) appliesTo(p *Process) bool { return p.IsOneOf(r.UIDs, r.GIDs) }
 
 // permits returns EACCES if a client may not start a TM at the address.
 func (r *Rule) permits(a transport.Address) error {

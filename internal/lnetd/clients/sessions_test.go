@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
@@ -105,7 +106,7 @@ func FuzzClientsRequests(f *testing.F) {
 		f.Add(b)
 	}
 	w := newWorld(f, func(c *Config) { c.Rules = []Rule{{Name: "fuzz", Connection: sessionQuotas}} })
-	me := Process{PID: int32(os.Getpid()), UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
+	me := Process{Peer: unixsocket.Peer{PID: int32(os.Getpid()), UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}}
 	sessions, before := 0, 0
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > sessionMost {
