@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting service rdma rdma-bench conformance control-page metrics-page man tunables packages release ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench conformance control-page metrics-page man tunables packages release ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ soak: ## two nodes in two processes over TCP with connections that break, for TI
 
 hosting: ## lnetd and clients that die, stop, do harm, come in numbers and soak for TIME; long forms
 	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v ./test/hosting -long -soak $(TIME)
+
+proxies: ## lnetd's side of drivers in other processes, with proxies that do harm and are killed; long forms
+	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v ./test/proxies -long
 
 service: ## the units of deploy/systemd under a real systemd; needs root, systemd-container, debootstrap
 	.ci/run tools service

@@ -1,0 +1,192 @@
+package proxies
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/uplnd"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/lnet/portals"
+	"github.com/lnetd/lnetd/node"
+)
+
+const (
+	// hostilePeers is the number of peers that hostile proxies speak of.
+	hostilePeers = 64
+	// attackedPortal accepts PUTs and GETs of hostile proxies. On lazyPortal PUTs wait.
+	attackedPortal = 42
+	lazyPortal     = 43
+)
+
+// Proxies violate the protocol in every way that we know, while two others of the same server, which serve NIs of
+// another net, carry messages with checked content. All honest messages arrive. lnetd names a reason whenever it
+// cuts off a proxy, all messages of the attacked NI end, and afterwards lnetd holds what it held before. The long form
+// takes five minutes.
+//
+// UP-2, UP-8
+func TestHostile(t *testing.T) {
+	each, together := 150*time.Millisecond, time.Second
+	if *long {
+		each, together = 15*time.Second, 2*time.Minute
+	}
+	x := startHostileTest(t)
+	x.attack(50*time.Millisecond, slices.Sorted(maps.Keys(hostileKinds))...) // creates what is created once
+	before := x.figures()
+	for _, kind := range slices.Sorted(maps.Keys(hostileKinds)) {
+		x.attack(each, kind)
+	}
+	x.attack(together, slices.Sorted(maps.Keys(hostileKinds))...)
+	t.Logf("honest operations: %d, failed: %d, wrong: %d", x.honest.done.Load(), x.honest.failed.Load(), x.a.spoilt.Load()+x.b.spoilt.Load())
+	t.Logf("messages to hostile proxies: %d sent, %d failed", x.sent.Load(), x.failed.Load())
+	for _, c := range niOf(x.a.node, x.nid).Driver {
+		t.Logf("%s of the attacked NI: %d", c.Name, c.Value)
+	}
+	now := x.figures()
+	if n := x.honest.failed.Load(); n > 0 {
+		t.Errorf("%d honest operations have failed, the last with %v", n, x.honest.last.Load())
+	}
+	t.Logf("with honest traffic, before %v", before)
+	t.Logf("with honest traffic, after  %v", now)
+	x.stop()
+	wantUnchanged(t, before)
+	for _, i := range x.a.node.NIs() {
+		if c := i.Credits; c.Available != c.Max {
+			t.Errorf("%s has %d credits of %d", i.NID, c.Available, c.Max)
+		}
+	}
+}
+
+// hostileTest is the state of TestHostile.
+type hostileTest struct {
+	t      *testing.T
+	s      *server
+	a, b   *station
+	nid    lnet.NID // of the attacked NI, which is a's
+	honest talk
+	stop   func() // ends the traffic
+	seed   uint64
+
+	// sent and failed count messages to peers of hostile proxies.
+	sent, failed atomic.Uint64
+}
+
+func startHostileTest(t *testing.T) *hostileTest {
+	t.Helper()
+	const port = 9971
+	s := newServer(t, uplnd.Config{AreaSize: 8 << 20, Quarantine: -1, Patience: time.Second})
+	driver := s.Driver(lnet.TypeTCP, "")
+	x := &hostileTest{t: t, s: s, nid: lnet.NIDFromNumber(tcp(9), 0x0a090000)}
+	p := parameters()
+	p.Discovery = discovery.Static // a message to a hostile proxy's peer does not wait until that has answered
+	var stations []*station
+	for k := range byte(2) {
+		n, nid := newNode(t, node.Config{Parameters: p}), loopback(tcp(7), 1+k)
+		addNI(t, n, driver, nid)
+		stations = append(stations, newStation(t, n, uint64(1+k)))
+		enter(t, order{Role: "proxy", Socket: s.socket, NID: nid.String(), Port: port})
+		awaitLink(t, n, nid, lnd.LinkUp)
+	}
+	x.a, x.b = stations[0], stations[1]
+	addNI(t, x.a.node, driver, x.nid)
+	if err := x.a.node.SetLazy(lazyPortal); err != nil {
+		t.Fatal(err)
+	}
+	_, err := x.a.node.Attach(portals.Entry{Portal: attackedPortal, IgnoreBits: ^uint64(0)}, portals.MD{
+		Bytes: make([]byte, lnet.MTU), Threshold: portals.Unlimited,
+		Options: portals.OpPut | portals.OpGet | portals.ManageRemote | portals.Truncate,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	x.honest.excuse()
+	for k := range uint64(4) {
+		work.Go(func() { x.honest.run(ctx, x.a, x.b, k) })
+	}
+	for k := range uint64(16) {
+		work.Go(func() { x.send(ctx, k) })
+	}
+	x.stop = sync.OnceFunc(func() {
+		cancel()
+		work.Wait()
+	})
+	t.Cleanup(x.stop)
+	within(t, "honest messages arrive", func() bool { return x.honest.done.Load() > 100 })
+	return x
+}
+
+// send sends messages to the peers of hostile proxies, and asks them for pings, until ctx is done.
+func (x *hostileTest) send(ctx context.Context, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 4))
+	for ctx.Err() == nil {
+		to := lnet.ProcessID{NID: lnet.NIDFromNumber(x.nid.Net(), 0x0a090001+uint32(r.IntN(hostilePeers))), PID: lnet.PIDLustre}
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		var err error
+		if r.IntN(10) == 0 {
+			_, err = x.a.node.Ping(limited, to, node.PingOptions{})
+		} else {
+			_, err = x.a.node.PutWait(limited, make([]byte, r.IntN(1<<r.IntN(21))), to, node.PutOptions{Portal: 1})
+		}
+		cancel()
+		if err == nil {
+			x.sent.Add(1)
+		} else {
+			x.failed.Add(1)
+		}
+		rest(ctx, time.Millisecond)
+	}
+}
+
+// figures are taken when no hostile proxy is attached.
+func (x *hostileTest) figures() figures {
+	x.t.Helper()
+	within(x.t, "hostile proxies are gone", func() bool {
+		for _, c := range niOf(x.a.node, x.nid).Driver {
+			if c.Name == "proxies" {
+				return c.Value == 0
+			}
+		}
+		return false
+	})
+	return takeFigures(x.t)
+}
+
+// attack runs a hostile proxy of each kind for a while.
+func (x *hostileTest) attack(length time.Duration, kinds ...string) {
+	x.t.Helper()
+	var all []*guest
+	for _, kind := range kinds {
+		x.seed++
+		g := enter(x.t, order{Role: "hostile", Kind: kind, Seed: x.seed, Socket: x.s.socket, NID: x.nid.String()})
+		g.expect("up")
+		all = append(all, g)
+	}
+	done, begin := x.honest.done.Load(), time.Now()
+	rest(x.t.Context(), length)
+	within(x.t, "honest messages arrive", func() bool { return x.honest.done.Load() > done+10 })
+	rate := float64(x.honest.done.Load()-done) / time.Since(begin).Seconds()
+	for k, g := range all {
+		if len(all) > 1 && k%2 == 0 {
+			g.kill()
+			continue
+		}
+		_ = g.stdin.Close()
+		var did hostileReport
+		if text := g.expect("did"); json.Unmarshal([]byte(text), &did) != nil {
+			x.t.Fatalf("%q", text)
+		}
+		g.leave()
+		x.t.Logf("%s: %d rounds, %d reports, %d orders read; cut off: %v", kinds[k], did.Rounds, did.Reports, did.Orders, did.Reasons)
+	}
+	x.t.Logf("beside %d kinds, such as %s: %.0f honest operations per second", len(kinds), kinds[0], rate)
+}
