@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory/shared"
@@ -55,6 +57,7 @@ func (s *Server) attach(conn *net.UnixConn) (*proxyEnd, error) {
 	}
 	record := make([]byte, protocol.AttachSize+1)
 	n, _, _, _, err := conn.ReadMsgUnix(record, nil)
+	s.greeted(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +205,9 @@ func (s *Server) newProxyEnd(conn *net.UnixConn, i *ni, who *Proxy) (_ *proxyEnd
 	if err != nil {
 		return nil, errors.Join(err, ring.Close(), area.Close())
 	}
-	i.log.Info("a proxy has attached to the NI and carries its messages", "proxy", who.Name, "pid", who.PID, "uid", who.UID)
+	i.log.Report(boundedlog.Line{
+		Level: slog.LevelInfo, Text: "a proxy has attached to the NI and carries its messages", Of: boundedlog.About("proxy", who.Name),
+	}, slog.Int("pid", int(who.PID)), slog.Uint64("uid", uint64(who.UID)))
 	return p, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/lnd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/peering"
 	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
@@ -229,14 +230,16 @@ func (p *proxyEnd) finish() {
 }
 
 func (p *proxyEnd) logEnd(cause error) {
-	attrs := []any{slog.String("proxy", p.Name), slog.Int("pid", int(p.PID)), slog.Uint64("uid", uint64(p.UID)), slog.Any("cause", cause)}
+	of := boundedlog.About("proxy", p.Name)
+	attrs := []slog.Attr{slog.Int("pid", int(p.PID)), slog.Uint64("uid", uint64(p.UID)), slog.Any("cause", cause)}
 	if errors.Is(cause, errGone) {
-		p.ni.log.Info("a proxy has closed its connection; its messages fail", attrs...)
+		p.ni.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "a proxy has closed its connection; its messages fail", Of: of}, attrs...)
 		return
 	}
 	p.ni.count.cutOff.Add(1)
 	p.ni.server.punish(p.UID)
-	p.ni.log.Warn("a proxy was cut off; its messages fail, and processes of its uid cannot attach for a while", attrs...)
+	const text = "a proxy was cut off; its messages fail, and processes of its uid cannot attach for a while"
+	p.ni.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: text, Of: of}, attrs...)
 }
 
 // losePeers reports that the peers of the proxy are lost, before messages to them fail.

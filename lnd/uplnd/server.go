@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -44,8 +45,7 @@ type Config struct {
 // attachTimeout is how long a process that connects may take to ask to be a proxy.
 const attachTimeout = 10 * time.Second
 
-// maxGreeting is the maximum number of processes that have connected and are not proxies yet. Others must try
-// again.
+// maxGreeting is the maximum number of connections on which no request has come yet.
 const maxGreeting = 32
 
 func (c Config) withDefaults() (Config, error) {
@@ -99,7 +99,7 @@ type Server struct {
 	mu        sync.Mutex // guards the fields below
 	closed    bool
 	listeners map[net.Listener]struct{}
-	greeting  map[*net.UnixConn]struct{}
+	greeting  []*net.UnixConn // that have not sent a request, the oldest first
 	nis       map[lnet.NID]*ni
 	proxies   map[uint32]int       // numbers of proxies, by user
 	punished  map[uint32]time.Time // users, and until when they cannot attach proxies
@@ -114,8 +114,7 @@ func NewServer(c Config) (*Server, error) {
 	}
 	return &Server{
 		config: c, clock: shared.ReadClock(), log: boundedlog.New(c.Logger),
-		listeners: make(map[net.Listener]struct{}), greeting: make(map[*net.UnixConn]struct{}),
-		nis: make(map[lnet.NID]*ni), proxies: make(map[uint32]int), punished: make(map[uint32]time.Time),
+		listeners: make(map[net.Listener]struct{}), nis: make(map[lnet.NID]*ni), proxies: make(map[uint32]int), punished: make(map[uint32]time.Time),
 	}, nil
 }
 
@@ -177,20 +176,22 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// greet answers a connection in a goroutine.
+// greet answers a connection in a goroutine. If too many have not sent a request, it closes the oldest of them, so
+// that processes that send nothing keep no others away.
 func (s *Server) greet(conn *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.greeting) >= maxGreeting {
+	if s.closed {
 		_ = conn.Close()
 		return
 	}
-	s.greeting[conn] = struct{}{}
+	if len(s.greeting) == maxGreeting {
+		_ = s.greeting[0].Close()
+		s.greeting = slices.Delete(s.greeting, 0, 1)
+	}
+	s.greeting = append(s.greeting, conn)
 	s.work.Go(func() {
 		p, err := s.attach(conn)
-		s.mu.Lock()
-		delete(s.greeting, conn)
-		s.mu.Unlock()
 		if err != nil {
 			refuse(conn, err)
 			return
@@ -198,6 +199,13 @@ func (s *Server) greet(conn *net.UnixConn) {
 		p.run()
 		s.release(p.UID)
 	})
+}
+
+// greeted removes a connection from those that have not sent a request.
+func (s *Server) greeted(conn *net.UnixConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.greeting = slices.DeleteFunc(s.greeting, func(c *net.UnixConn) bool { return c == conn })
 }
 
 // Close stops Serve, detaches proxies, and waits until their goroutines have ended, or until ctx is done. All
@@ -208,7 +216,7 @@ func (s *Server) Close(ctx context.Context) error {
 	for l := range s.listeners {
 		_ = l.Close()
 	}
-	for conn := range s.greeting {
+	for _, conn := range s.greeting {
 		_ = conn.Close()
 	}
 	open := len(s.nis)
