@@ -151,7 +151,7 @@ func (o *options) checked(stdout io.Writer, c *config.Config) error {
 	from := o.from(c)
 	rules := daemon.ForeseeRules(from, c)
 	rules = append(rules, daemon.ForeseeCPTs(from, &c.State, os.DirFS("/sys"))...)
-	waits, refused := daemon.AllDrivers().Foresee(from, &c.State, "lnetd waits for it")
+	waits, refused := drivers(c).Foresee(from, &c.State, "lnetd waits for it")
 	for _, w := range slices.Concat(c.Warnings, rules, waits) {
 		fmt.Fprintln(stdout, "warning: "+w.Error())
 	}
@@ -177,10 +177,15 @@ func (o *options) from(c *config.Config) string {
 	return o.file
 }
 
+// drivers returns the drivers of an lnetd with the configuration c, to check NIs with.
+func drivers(c *config.Config) daemon.Drivers {
+	return daemon.AllDrivers().WithProxies(c.Proxies.NetTypes, nil)
+}
+
 // undriven returns an error if c has NIs for which this lnetd has no driver. The argument from is the source of
 // the NIs for messages.
 func undriven(from string, c *config.Config) error {
-	list := daemon.AllDrivers().Undriven(from, &c.State)
+	list := drivers(c).Undriven(from, &c.State)
 	if len(list) == 0 {
 		return nil
 	}

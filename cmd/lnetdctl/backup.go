@@ -41,6 +41,9 @@ func backupNI(ni *api.NI) (m mapping) {
 		}
 		m = append(m, entry{"interfaces", names})
 	}
+	if ni.Proxy != "" {
+		m = append(m, entry{"proxy", text(ni.Proxy)})
+	}
 	m = append(m, entry{"tunables", mapping{
 		{"peer_timeout", number(ni.Tunables.PeerTimeout)},
 		{"peer_credits", number(ni.Tunables.PeerCredits)},

@@ -25,7 +25,7 @@ func (p *program) clientsCommand() *cobra.Command {
 	var c *cobra.Command
 	c = leaf(manual{
 		use:   "clients [--verbose] [--interval SECONDS]",
-		short: "print the client processes that have transfer machines in lnetd",
+		short: "print the processes that have transfer machines in lnetd or serve its nets",
 		long: `Prints one line per connection: its number, the process, its numbers of transfer
 machines and buffers, its bytes of shared memory, and when it connected. With --verbose
 it also prints each transfer machine: its address, how full its completion ring is, how
@@ -35,7 +35,12 @@ total time of operations on the queue. Message queues count messages, not operat
 
 With --interval it reads the counters twice, SECONDS apart, and also prints the
 operations (of message queues: messages) and bytes per second in between. A transfer
-machine that ends during the interval is not included in the rates.`,
+machine that ends during the interval is not included in the rates.
+
+If proxies serve nets, a second list has a line for each proxy, with the NI, the process,
+the PIDs of processes on its network that it serves, the messages that it has sent, failed
+to send and received, and the number of messages in progress. NIs without a proxy that can
+carry traffic are listed with the reason.`,
 		example: `lnetdctl clients
 lnetdctl clients -v
 lnetdctl clients --interval 1`,
@@ -83,10 +88,12 @@ had. ID is the number that "clients" prints.`,
 // clientsText returns the output of "clients". It has rates unless rates is nil, and the transfer machines if
 // verbose is set.
 func clientsText(all *api.Clients, rates *clientRates, verbose bool) string {
-	if all.Socket == "" {
-		return "no transfer machines are hosted: \"transport\" is switched off in the configuration\n"
-	}
 	var b strings.Builder
+	if all.Socket == "" {
+		b.WriteString("no transfer machines are hosted: \"transport\" is switched off in the configuration\n")
+		proxiesText(&b, all)
+		return b.String()
+	}
 	lines := table{{"id", "program", "pid", "uid", "tms", "buffers", "bytes"}}
 	if rates != nil {
 		lines[0] = append(lines[0], "completed/s", "bytes/s")
@@ -119,6 +126,7 @@ func clientsText(all *api.Clients, rates *clientRates, verbose bool) string {
 			}
 		}
 	}
+	proxiesText(&b, all)
 	return b.String()
 }
 

@@ -112,7 +112,7 @@ func (p *program) debugNIDList(operands []string) error {
 	if len(operands) == 0 || len(operands) > 2 {
 		return needsHelp{exitInvalid}
 	}
-	list, err := lnet.ParseNIDList(operands[0])
+	list, err := named(p, operands[0], lnet.ParseNIDList)
 	if err != nil {
 		return p.invalid(debugErrors, -22, "cannot parse nidlist '"+operands[0]+"'", err.Error())
 	}
@@ -123,7 +123,7 @@ func (p *program) debugNIDList(operands []string) error {
 	}{List: list.String()}
 	lines := "nidlist parsed to: " + answer.List + "\n"
 	if len(operands) == 2 {
-		if answer.NID, err = lnet.ParseNID(operands[1]); err != nil {
+		if answer.NID, err = named(p, operands[1], lnet.ParseNID); err != nil {
 			return p.invalid(debugErrors, -22, "cannot parse NID '"+operands[1]+"'", err.Error())
 		}
 		verb := "does not match"

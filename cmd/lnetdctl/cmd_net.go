@@ -54,7 +54,7 @@ func (p *program) readNINames(o niNames, form errorForm, net *lnet.Net, names *[
 	}
 	var err error
 	if o.net != "" {
-		if *net, err = lnet.ParseNet(o.net); err != nil {
+		if *net, err = named(p, o.net, lnet.ParseNet); err != nil {
 			return p.invalid(form, -2, "cannot parse net", err.Error())
 		}
 	}
@@ -76,7 +76,7 @@ type netAddOptions struct {
 	niNames
 	ip2nets                                              string
 	peerTimeout, peerCredits, peerBufferCredits, credits string
-	cpt                                                  string
+	cpt, proxy                                           string
 	tunables                                             tunableOptions
 	authKey, trafficClass                                string
 	skipRoutes                                           bool
@@ -85,7 +85,7 @@ type netAddOptions struct {
 func (p *program) netAddCommand() *cobra.Command {
 	var o netAddOptions
 	c := leaf(manual{
-		use:   "add {--net NET --if INTERFACES | --nid NID | --ip2net RULES} [TUNABLES]",
+		use:   "add {--net NET {--if INTERFACES | --proxy NAME} | --nid NID | --ip2net RULES} [TUNABLES]",
 		short: "add NIs",
 		long: `Adds an NI to the net for each interface. The net is created if it does not exist. Either
 all NIs are added or none. An interface may have a CPT list, such as eth0[0,1]. With
@@ -94,10 +94,16 @@ parameter ip2nets.
 
 The first NI of a net determines the peer timeout and peer credits for the others. A
 number that is invalid or out of range is ignored, except in tunables of drivers. Routes
-of the host are not changed; see setup-mrrouting.`,
+of the host are not changed; see setup-mrrouting.
+
+The NIs of some nets are served by proxies, which are programs that connect to lnetd; the
+configuration names the types of these nets. With --proxy, only programs that give
+themselves this NAME may serve the NI, and without --if the NI gets the first address of
+the host. "clients" prints the proxies.`,
 		example: `lnetdctl net add --net tcp1 --if eth1
 lnetdctl net add --net tcp --if eth0,eth2 --peer-credits 16 --credits 512
-lnetdctl net add --nid 10.1.2.3@tcp2`,
+lnetdctl net add --nid 10.1.2.3@tcp2
+lnetdctl net add --net mpi --proxy mpi`,
 		exits: netExits,
 	}, func(ctx context.Context) error { return p.netAdd(ctx, o) })
 	o.add(c)
@@ -108,6 +114,7 @@ lnetdctl net add --nid 10.1.2.3@tcp2`,
 	f.StringVarP(&o.peerBufferCredits, "peer-buffer-credits", "b", "", "maximum `NUMBER` of router buffers that one peer may use")
 	f.StringVarP(&o.credits, "credits", "r", "", "maximum `NUMBER` of messages in flight on the NI")
 	f.StringVarP(&o.cpt, "cpt", "s", "", "`LIST` of the CPU partitions of the NI, such as [0,1]")
+	f.StringVar(&o.proxy, "proxy", "", "`NAME` of the proxies that may serve the NI")
 	o.tunables.add(c, false)
 	f.BoolVarP(&o.skipRoutes, "skip-mr-route-setup", "k", false, "has no effect: lnetd never changes the routes of the host by itself")
 	f.StringVarP(&o.authKey, "auth-key", "a", "", "has no effect: `KEY` is for kfi nets")
@@ -137,12 +144,12 @@ func (p *program) readNetAddition(o netAddOptions) (r api.NetAddition, err error
 	switch {
 	case o.net == "" && o.nid == "" && o.ip2nets == "":
 		return r, p.invalid(netMissing, -22, netMissingText, "name the net with --net")
-	case o.net != "" && len(r.Interfaces) == 0:
+	case o.net != "" && len(r.Interfaces) == 0 && o.proxy == "":
 		return r, p.invalid(netMissing, -22, "creating a local NI needs at least one interface", "name it with --if")
 	case len(o.ip2nets) > ip2netsMax:
 		return r, p.invalid(netAddErrors, -7, "ip2net string is too long", "write the rules into a configuration file and import it")
 	}
-	r.IP2Nets, r.CPT = o.ip2nets, o.cpt
+	r.IP2Nets, r.CPT, r.Proxy = o.ip2nets, o.cpt, o.proxy
 	some := api.Range{Min: 1, Max: api.CreditsRange.Max}
 	r.PeerTimeout = p.within("peer-timeout", o.peerTimeout, api.Range{Min: 0, Max: api.PeerTimeoutRange.Max})
 	r.PeerCredits = p.within("peer-credits", o.peerCredits, some)

@@ -69,7 +69,7 @@ func (p *program) netSet(ctx context.Context, o netSetOptions) error {
 func (p *program) niTunables(o netSetOptions) (changes []api.NITunables, err error) {
 	var net lnet.Net
 	if o.net != "" {
-		if net, err = lnet.ParseNet(o.net); err != nil {
+		if net, err = named(p, o.net, lnet.ParseNet); err != nil {
 			return nil, p.invalid(netSetErrors, -22, "Invalid network type: "+o.net, err.Error())
 		}
 	}
@@ -106,7 +106,7 @@ func (p *program) niTunables(o netSetOptions) (changes []api.NITunables, err err
 
 // readNID parses a NID. If it returns an error, it has printed it.
 func (p *program) readNID(form errorForm, given string) (lnet.NID, error) {
-	nid, err := lnet.ParseNID(given)
+	nid, err := named(p, given, lnet.ParseNID)
 	if err != nil {
 		return nid, p.invalid(form, -22, fmt.Sprintf("cannot parse NID '%s'", given), err.Error())
 	}

@@ -174,6 +174,9 @@ func niDocument(ni *api.NI, level int64) mapping {
 		}
 		m = append(m, entry{"interfaces", names})
 	}
+	if ni.Proxy != "" { // lnetctl knows no proxies
+		m = append(m, entry{"proxy", text(ni.Proxy)})
+	}
 	if level >= 1 && ni.Reason != "" { // lnetctl does not print the reason
 		m = append(m, entry{"status reason", text(ni.Reason)})
 	}

@@ -48,7 +48,7 @@ func (p *program) ping(ctx context.Context, o pingOptions, operands []string) er
 		req.Timeout = float64(n)
 	}
 	if o.source != "" {
-		if _, err := lnet.ParseNID(o.source); err != nil {
+		if _, err := named(p, o.source, lnet.ParseNID); err != nil {
 			return p.badSource(o.source, err)
 		}
 	}

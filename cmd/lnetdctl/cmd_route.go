@@ -134,7 +134,7 @@ func (p *program) routeEnds(ctx context.Context, o routeOptions, form errorForm)
 	case o.gateways == "":
 		return 0, nil, p.invalid(routeMissing, -22, missing+"'gateway'", "")
 	}
-	net, err := lnet.ParseNet(o.net)
+	net, err := named(p, o.net, lnet.ParseNet)
 	if err != nil {
 		return 0, nil, p.invalid(form, -2, "cannot parse net", err.Error())
 	}

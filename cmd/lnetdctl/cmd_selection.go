@@ -188,7 +188,7 @@ func (p *program) selectionRule(k *ruleKind, o *selectionOptions, form errorForm
 			continue
 		}
 		var err error
-		if *into[name], err = lnet.ParsePattern(*pattern); err != nil {
+		if *into[name], err = named(p, *pattern, lnet.ParsePattern); err != nil {
 			return r, p.invalid(form, -22, "failed to parse "+name+" parameter", err.Error())
 		}
 	}

@@ -112,7 +112,7 @@ func (p *program) udspRules(o udspOptions) ([]api.UDSPRule, error) {
 	} {
 		var all []api.UDSPRule
 		for _, text := range d.patterns {
-			pattern, err := lnet.ParsePattern(text)
+			pattern, err := named(p, text, lnet.ParsePattern)
 			if err != nil {
 				return nil, p.invalid(udspErrors, -22, "failed to parse "+d.name+" parameter", err.Error())
 			}

@@ -68,7 +68,7 @@ func (p *program) expandTarget(ctx context.Context, item string, limit int) ([]s
 	}
 	invalid := func(err error) error { return &listError{text: "invalid NID in nidstr", detail: err} }
 	if isHostName(address) {
-		n, err := lnet.ParseNet(network)
+		n, err := named(p, network, lnet.ParseNet)
 		if err != nil {
 			return nil, invalid(err)
 		}
@@ -78,13 +78,13 @@ func (p *program) expandTarget(ctx context.Context, item string, limit int) ([]s
 		}
 		return []string{nid.String()}, nil
 	}
-	if id, err := lnet.ParseProcessID(item); err == nil {
+	if id, err := named(p, item, lnet.ParseProcessID); err == nil {
 		if id.PID != lnet.PIDLustre {
 			return []string{id.String()}, nil
 		}
 		return []string{id.NID.String()}, nil
 	}
-	nids, err := lnet.ExpandNIDs(item, limit)
+	nids, err := named(p, item, func(s string) ([]lnet.NID, error) { return lnet.ExpandNIDs(s, limit) })
 	switch {
 	case errors.Is(err, lnet.ErrTooMany):
 		return nil, tooMany(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -43,11 +44,16 @@ type Terms struct {
 
 // refuse sends the reason for which a process cannot be a proxy.
 func refuse(conn *net.UnixConn, err error) {
-	errno := syscall.EIO
-	errors.As(err, &errno)
-	f := protocol.Failure{Errno: errno, Text: err.Error()}
-	_, _ = conn.Write(f.Append(nil)) // the deadline of the attachment applies
+	_, _ = conn.Write(failureRecord(err)) // the deadline of the attachment applies
 	_ = conn.Close()
+}
+
+// failureRecord returns the record that tells a proxy an error. Its text does not repeat that of the errno.
+func failureRecord(err error) []byte {
+	f := protocol.Failure{Errno: syscall.EIO}
+	errors.As(err, &f.Errno)
+	f.Text = strings.TrimSuffix(err.Error(), ": "+f.Errno.Error())
+	return f.Append(nil)
 }
 
 // attach reads the request of a process and makes it a proxy.

@@ -48,11 +48,11 @@ func (d *Driver) open(ctx context.Context, c *lnd.Config) (*ni, error) {
 		return nil, fmt.Errorf("net type %s: not %s", c.Net.Type(), d.t)
 	}
 	if c.NID.IsZero() {
-		_, address, err := hostnet.Choose(d.server.config.Host, c.Device, c.NID)
+		dev, address, err := hostnet.Choose(d.server.config.Host, c.Device, c.NID)
 		if err != nil {
 			return nil, err
 		}
-		c.NID = lnet.NIDFromIP(c.Net, address)
+		c.NID, c.Device = lnet.NIDFromIP(c.Net, address), dev.Name
 	}
 	i := newNI(d, c)
 	if err := i.Tune(c.Options); err != nil {

@@ -56,7 +56,8 @@ func newNI(d *Driver, c *lnd.Config) *ni {
 		i.log = boundedlog.New(c.Logger)
 	}
 	i.log = i.log.With("nid", c.NID.String())
-	i.config.Tunables = c.Tunables.Or(lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256})
+	usual, _ := Defaults()
+	i.config.Tunables = c.Tunables.Or(usual)
 	i.out.Make = func(e *peering.Event) {
 		m := e.Subject.(*lnd.Tx)
 		m.Done.Sent(m, e.Err)

@@ -174,11 +174,10 @@ func (p *proxyEnd) end(cause error) {
 
 // tell sends the reason why it is detached to the proxy, if its socket has room.
 func (p *proxyEnd) tell(cause error) {
-	f := protocol.Failure{Errno: syscall.EIO, Text: cause.Error()}
-	errors.As(cause, &f.Errno)
+	record := failureRecord(cause)
 	if raw, err := p.conn.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) {
-			_ = unix.Sendto(int(fd), f.Append(nil), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+			_ = unix.Sendto(int(fd), record, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
 		})
 	}
 }

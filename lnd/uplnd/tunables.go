@@ -21,6 +21,11 @@ var fields = lnd.Fields[options]{
 // Table describes the tunables of the driver for nets of the type t.
 func Table(t lnet.NetType) lnd.Table { return lnd.Table{Type: t, Tunables: fields.Tunables()} }
 
+// Defaults returns the tunables that an NI has if none are set.
+func Defaults() (lnd.Tunables, lnd.Values) {
+	return lnd.Tunables{PeerTimeout: 180 * time.Second, PeerCredits: 8, Credits: 256}, fields.Values(new(options))
+}
+
 // Tune implements lnd.Tuner. Proxies learn of another timeout with the next order TIMEOUT.
 func (i *ni) Tune(values lnd.Values) error {
 	o := new(options)

@@ -76,7 +76,7 @@ func niCommands(from, to *NI) []string {
 	switch {
 	case to == nil:
 		return []string{command(append([]string{"net", "del"}, from.identityArgs()...)...)}
-	case from == nil && to.Device == "" && to.NID.IsZero() && to.Own.IsZero():
+	case from == nil && to.Device == "" && to.NID.IsZero() && to.Own.IsZero() && to.Proxy == "":
 		return []string{"# add an NI on " + to.Net.String() + " on the first interface that is up; no command can do this"}
 	case from == nil:
 		list := []string{command(append(append([]string{"net", "add"}, to.identityArgs()...), to.optionArgs()...)...)}
@@ -148,6 +148,9 @@ func (n *NI) optionArgs() (words []string) {
 		if name != timeoutOption { // Options has only the tunables that are set for this NI
 			words = append(words, optionWords(name, n.Options[name])...)
 		}
+	}
+	if n.Proxy != "" {
+		words = append(words, "--proxy", n.Proxy)
 	}
 	if n.CPTs != nil { // nil means all partitions
 		list := make([]string, len(n.CPTs))

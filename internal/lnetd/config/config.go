@@ -18,6 +18,8 @@ type Config struct {
 	Selftest Selftest
 	// Transport configures whether lnetd hosts transfer machines for other processes.
 	Transport Transport
+	// Proxies configures the nets whose drivers are in other processes.
+	Proxies Proxies
 	// ControlSocket is the path of the control socket. Empty means the default.
 	ControlSocket string
 	// MetricsAddr is the listen address of the metrics server. Empty means no server.
@@ -59,6 +61,7 @@ func Default() Config {
 		Selftest:  Selftest{Agent: selftest.DefaultConfig()},
 		Metrics:   Metrics{Peers: DefaultMetricsPeers},
 		Transport: Transport{Enabled: true, Group: -1, Farewell: defaultFarewell},
+		Proxies:   Proxies{Group: -1},
 		LogLevel:  slog.LevelInfo,
 	}
 }

@@ -43,6 +43,7 @@ type fileNI struct {
 	tunables   *fileTunables
 	lnd        *place // "lnd tunables", or nil
 	cpts       *place // "CPT", or nil
+	proxy      *place // "proxy", or nil
 	pattern    *place // "pattern", which selects interfaces by address (lnetctl 11), or nil
 }
 
@@ -81,8 +82,8 @@ func (f fileGlobals) add(name string, m member) {
 	f[name] = m
 }
 
-// fileLnetd holds the values of the section "lnetd". The subsections "selftest", "transport" and
-// "metrics" and the options of drivers are separate.
+// fileLnetd holds the values of the section "lnetd". The subsections "selftest", "transport",
+// "proxies" and "metrics" and the options of drivers are separate.
 type fileLnetd struct {
 	options map[string]place
 	drivers map[lnet.NetType]Values
@@ -90,6 +91,7 @@ type fileLnetd struct {
 	driverKeys map[lnet.NetType]map[string]bool
 	selftest   map[string]place
 	transport  map[string]place
+	proxies    map[string]place
 	metrics    map[string]place
 	given      map[string]any // Given.Around, or nil
 }
@@ -124,7 +126,7 @@ func (r *reading) read(data []byte) file {
 		globals: fileGlobals{},
 		lnetd: fileLnetd{
 			options: map[string]place{}, drivers: map[lnet.NetType]Values{},
-			selftest: map[string]place{}, transport: map[string]place{}, metrics: map[string]place{},
+			selftest: map[string]place{}, transport: map[string]place{}, proxies: map[string]place{}, metrics: map[string]place{},
 		},
 	}
 	for _, doc := range r.documents(data) {
@@ -262,6 +264,8 @@ func (ni *fileNI) member(m member) {
 		ni.lnd = &m.value
 	case "CPT":
 		ni.cpts = &m.value
+	case "proxy":
+		ni.proxy = &m.value
 	}
 }
 
@@ -318,6 +322,8 @@ func (f *file) lnetdSection(at place) {
 			copyKnown(m.value, selftestKeys, f.lnetd.selftest)
 		case m.key == "transport":
 			copyKnown(m.value, transportKeys, f.lnetd.transport)
+		case m.key == "proxies":
+			copyKnown(m.value, proxiesKeys, f.lnetd.proxies)
 		case m.key == "metrics":
 			copyKnown(m.value, metricsKeys, f.lnetd.metrics)
 		case m.key == "selection":

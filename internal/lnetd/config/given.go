@@ -43,7 +43,7 @@ func (f *file) settings(indexes []int) Given {
 		Routing: len(f.routing) > 0, Indexes: indexes, Drivers: f.lnetd.driverKeys, Around: f.lnetd.given,
 	}
 	for section, keys := range map[string]map[string]place{
-		"selftest": f.lnetd.selftest, "transport": f.lnetd.transport, "metrics": f.lnetd.metrics,
+		"selftest": f.lnetd.selftest, "transport": f.lnetd.transport, "proxies": f.lnetd.proxies, "metrics": f.lnetd.metrics,
 	} {
 		if len(keys) == 0 {
 			continue

@@ -70,7 +70,7 @@ var (
 func niKeys(drivers []DriverOptions) map[string]form {
 	return map[string]form{
 		"interfaces": numbered{interfaceForm}, "nid": scalar{nidText}, "tunables": commonTunablesOf(drivers),
-		"lnd tunables": tunablesOf(drivers), "CPT": cptForm,
+		"lnd tunables": tunablesOf(drivers), "CPT": cptForm, "proxy": scalar{proxyText},
 	}
 }
 
@@ -215,6 +215,7 @@ func lnetdShape(drivers []DriverOptions) *shape {
 	keys["selection"] = selectionForm
 	keys["selftest"] = &shape{key: "selftest", keys: formsOf(selftestKeys), lnetdOnly: true}
 	keys["transport"] = &shape{key: "transport", keys: formsOf(transportKeys), lnetdOnly: true}
+	keys["proxies"] = &shape{key: "proxies", keys: formsOf(proxiesKeys), lnetdOnly: true}
 	keys["metrics"] = &shape{key: "metrics", keys: formsOf(metricsKeys), lnetdOnly: true}
 	for k := range drivers {
 		d := &drivers[k]

@@ -121,6 +121,9 @@ func (c *Config) applyLnetd(f *file) {
 	for name, at := range f.lnetd.transport {
 		transportKeys[name].read(&c.Transport, at)
 	}
+	for name, at := range f.lnetd.proxies {
+		proxiesKeys[name].read(&c.Proxies, at)
+	}
 	for name, at := range f.lnetd.metrics {
 		metricsKeys[name].read(&c.Metrics, at)
 	}

@@ -368,7 +368,7 @@ func (m *merge) checkRoutes() {
 // changesInPlace reports whether the NI n can be changed to o while it is up: they must be the same NI
 // and differ only in options that can be changed while an NI is up.
 func (n *NI) changesInPlace(o *NI, drivers []DriverOptions) bool {
-	if n.key() != o.key() || n.moved(o) || n.Tunables != o.Tunables || !slices.Equal(n.CPTs, o.CPTs) {
+	if n.key() != o.key() || n.moved(o) || n.Tunables != o.Tunables || n.Proxy != o.Proxy || !slices.Equal(n.CPTs, o.CPTs) {
 		return false
 	}
 	differ := func(a, b lnd.Values) bool {

@@ -45,14 +45,18 @@ func (c *Config) addNet(f fileNet) {
 		if item.cpts == nil {
 			item.cpts = f.direct.cpts
 		}
+		if item.proxy == nil {
+			item.proxy = f.direct.proxy
+		}
 		t := tunables.tunables()
 		if common == nil {
 			common = &t
 		} else if *common != t {
 			item.at.warn("All NIs of a net should have the same tunables; those of the first NI apply")
 		}
+		proxy := item.proxyName(n)
 		for _, ni := range item.places(n) {
-			ni.Tunables = *common
+			ni.Tunables, ni.Proxy = *common, proxy
 			ni.Options = maps.Clone(options)
 			c.addNI(ni, item.at)
 		}
@@ -84,7 +88,7 @@ func (c *Config) addNI(ni NI, at place) {
 // names interfaces, these must have such an address (lnetctl 11).
 func (c *Config) addNetPattern(n lnet.Net, ni *fileNI) {
 	a, ok := ni.pattern.addressRange()
-	r := NetRule{net: n, ranges: []addressRange{a}, tunables: ni.tunables.tunables(), options: ni.options(n)}
+	r := NetRule{net: n, ranges: []addressRange{a}, tunables: ni.tunables.tunables(), options: ni.options(n), proxy: ni.proxyName(n)}
 	if ni.setRuleInterfaces(&r) && ok && n != 0 {
 		r.required = len(r.devices) > 0
 		c.addNetRule(r, ni.at)
@@ -168,6 +172,25 @@ func (ni *fileNI) ownNID(n lnet.Net) (lnet.NID, bool) {
 		return nid, false
 	}
 	return nid, true
+}
+
+// proxyName returns the value of "proxy", or "" if it is absent. It reports a problem if the nets of the type of
+// n are not served by proxies.
+func (ni *fileNI) proxyName(n lnet.Net) string {
+	if ni.proxy == nil {
+		return ""
+	}
+	name, ok := ni.proxy.textOf(proxyText)
+	switch {
+	case !ok || n == 0:
+		return ""
+	case name == "":
+		ni.proxy.problemf("the name is empty").remedy(remedyOf(proxyText, "proxy"))
+	}
+	if err := CheckProxy(name, tableOf(ni.at.file.drivers, n.Type())); err != nil {
+		ni.proxy.problemf("%v", err).remedyf(`%s; proxies serve the net types in "lnetd: proxies: net_types"`, remedyOf(proxyText, "proxy"))
+	}
+	return name
 }
 
 // allCPTs returns the value of "CPT", which applies to all interfaces of ni. Nil means all CPU

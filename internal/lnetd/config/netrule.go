@@ -26,6 +26,7 @@ type NetRule struct {
 	ranges   []addressRange
 	tunables lnd.Tunables
 	options  lnd.Values
+	proxy    string
 	// where is the position in the file, "name:line: key".
 	where string
 }
@@ -108,7 +109,7 @@ func readNetRule(at place) (r NetRule, good bool) {
 		net.problemf("every node has this NI").remedyf("remove the rule")
 		return r, false
 	}
-	r.net, r.tunables, r.options = to, ni.tunables.tunables(), ni.options(to)
+	r.net, r.tunables, r.options, r.proxy = to, ni.tunables.tunables(), ni.options(to), ni.proxyName(to)
 	return r, good
 }
 

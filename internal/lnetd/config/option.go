@@ -21,6 +21,8 @@ type DriverOptions struct {
 	// section, and no parameter has the same name. The file reference.yaml describes them, so their
 	// Help is not used.
 	Own []Option
+	// Proxied means that proxies serve the NIs of the driver.
+	Proxied bool
 	// Check returns an error if the values of the driver's section and of Own, each of which is
 	// valid, contradict each other. It may be nil.
 	Check func(Values) error

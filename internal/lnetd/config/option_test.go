@@ -129,12 +129,13 @@ func TestReferenceIsWhole(t *testing.T) {
 	for section, keys := range map[string][]string{
 		"global": slices.Collect(maps.Keys(globalKeys)),
 		"lnetd": append(slices.Collect(maps.Keys(lnetdKeys)),
-			"networks", "ip2nets", "routes", "socklnd", "o2iblnd", "selftest", "selection", "transport", "metrics"),
+			"networks", "ip2nets", "routes", "socklnd", "o2iblnd", "selftest", "selection", "transport", "proxies", "metrics"),
 		"buffers":         {"tiny", "small", "large"},
 		"routing":         {"enable"},
 		"numa":            {"range"},
 		"lnetd.selftest":  slices.Collect(maps.Keys(selftestKeys)),
 		"lnetd.transport": slices.Collect(maps.Keys(transportKeys)),
+		"lnetd.proxies":   slices.Collect(maps.Keys(proxiesKeys)),
 		"lnetd.metrics":   slices.Collect(maps.Keys(metricsKeys)),
 	} {
 		for _, key := range keys {

@@ -34,6 +34,7 @@ func newReading(ctx context.Context, name string, drivers []DriverOptions) *read
 // config parses a document and returns c with the settings of the document.
 func (r *reading) config(data []byte, c Config) (Config, error) {
 	f := r.read(data)
+	c.readNetTypes(&f, r)
 	for _, n := range f.nets {
 		c.addNet(n)
 	}

@@ -82,8 +82,8 @@ func TestReferenceExamples(t *testing.T) {
 	for _, w := range c.Warnings {
 		t.Error(w)
 	}
-	if len(c.Peers) != 1 || len(c.Routes) != 4 || len(c.Rules) != 3 || len(c.TypedRules) != 2 || len(c.Site.Rules) != 2 ||
-		len(c.Transport.Rules) != 1 {
+	if len(c.Peers) != 1 || len(c.Routes) != 4 || len(c.Rules) != 3 || len(c.TypedRules) != 2 || len(c.Site.Rules) != 3 ||
+		len(c.Transport.Rules) != 1 || len(c.Proxies.NetTypes) != 1 || len(c.Proxies.Rules) != 1 {
 		t.Errorf("%d peers, %d routes, %d rules, %d typed rules, %d rules of the site, %d of clients:\n%s",
 			len(c.Peers), len(c.Routes), len(c.Rules), len(c.TypedRules), len(c.Site.Rules), len(c.Transport.Rules), text)
 	}

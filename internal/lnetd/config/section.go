@@ -14,7 +14,7 @@ import (
 // node.
 var aroundKeys = map[string]bool{
 	"control_socket": true, "log_format": true, "log_level": true, "metrics": true, "metrics_addr": true,
-	"selftest": true, "transport": true,
+	"proxies": true, "selftest": true, "transport": true,
 }
 
 func boolToInt(b bool) int {

@@ -79,6 +79,7 @@ var (
 	pathText    = Text{"a path", "/run/lnetd/control.sock"}
 	deviceText  = Text{"the name of an interface", "eth0"}
 	rangeText   = Text{"a range of addresses", `"10.0.*.*"`}
+	proxyText   = Text{"the name of a proxy", "mpi"}
 	cptText     = Text{"a list of CPU partitions", `"[0,1]"`}
 )
 

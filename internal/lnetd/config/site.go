@@ -97,7 +97,7 @@ func (l *Site) settleRules(s *State, machine []Interface) error {
 			return &RuleError{r.where, fmt.Errorf("net %s: no address of the interface %s matches the pattern", r.net, r.devices[0].Device), r.remedy(machine)}
 		}
 		for _, ni := range found {
-			ni.Net, ni.Tunables, ni.Options, ni.Where = r.net, r.tunables, r.options, r.where
+			ni.Net, ni.Tunables, ni.Options, ni.Proxy, ni.Where = r.net, r.tunables, r.options, r.proxy, r.where
 			s.NIs = append(s.NIs, ni)
 			done[r.net] = true
 		}

@@ -41,6 +41,9 @@ type NI struct {
 	Tunables lnd.Tunables
 	// Options are the LND tunables that are set for this NI. Others have the driver's defaults.
 	Options lnd.Values
+	// Proxy is the name of the proxies that may serve the NI, if its driver is in other processes. Empty means
+	// any proxy.
+	Proxy string
 	// CPTs are the CPU partitions that the NI uses, sorted. Nil means all partitions.
 	CPTs []int
 	// Listed, if not nil, is a second meaning of the numbers after Device. Settle decides which one
@@ -116,7 +119,7 @@ type niKey struct {
 func (n *NI) key() niKey { return niKey{n.Net, n.Device, n.NID} }
 
 func (n *NI) equal(o *NI) bool {
-	return n.key() == o.key() && !n.moved(o) && n.Tunables == o.Tunables && maps.Equal(n.Options, o.Options) && slices.Equal(n.CPTs, o.CPTs)
+	return n.key() == o.key() && !n.moved(o) && n.Tunables == o.Tunables && maps.Equal(n.Options, o.Options) && n.Proxy == o.Proxy && slices.Equal(n.CPTs, o.CPTs)
 }
 
 // Moved reports whether n and o are the same NI before and after its interface got another address, so

@@ -56,44 +56,56 @@ var transportKeys = map[string]setting[Transport]{
 		t.Socket = s
 		return nil
 	}),
-	"group": {scalar{Text{"a group's name or number", "lnet"}}, func(t *Transport, at place) {
+	"group":     groupSetting(func(t *Transport, id int) { t.Group = id }),
+	"farewell":  wholes(0, int(TransportFarewellMax/time.Second), func(t *Transport, n int) { t.Farewell = seconds(n) }),
+	"poll_time": wholes(0, maxPollTime, func(t *Transport, n int) { t.PollTime = time.Duration(n) * time.Microsecond }),
+	"rules": {list{&shape{key: "rules", keys: formsOf(ruleKeys), needed: [][]string{{"name"}}, lnetdOnly: true}},
+		func(t *Transport, at place) {
+			t.Rules = readRules(at, ruleKeys, func(r *clients.Rule) string { return r.Name })
+		}},
+}
+
+// groupSetting returns the setting of a key whose value is the group of a socket. The function set stores the
+// group's ID. An empty value changes nothing.
+func groupSetting[T any](set func(*T, int)) setting[T] {
+	return setting[T]{scalar{Text{"a group's name or number", "lnet"}}, func(t *T, at place) {
 		if s, ok := at.text(); !ok || s == "" {
 			return
 		}
 		if id, ok := at.id("group", groupID); ok {
-			t.Group = int(id)
+			set(t, int(id))
 		}
-	}},
-	"farewell":  wholes(0, int(TransportFarewellMax/time.Second), func(t *Transport, n int) { t.Farewell = seconds(n) }),
-	"poll_time": wholes(0, maxPollTime, func(t *Transport, n int) { t.PollTime = time.Duration(n) * time.Microsecond }),
-	"rules":     {list{&shape{key: "rules", keys: formsOf(ruleKeys), needed: [][]string{{"name"}}, lnetdOnly: true}}, (*Transport).readRules},
+	}}
 }
 
-func (t *Transport) readRules(at place) {
+// readRules reads a list of rules, whose items have the given keys. The function name returns the name of a
+// rule, which must be unique.
+func readRules[R any](at place, keys map[string]setting[R], name func(*R) string) (rules []R) {
 	items := at.optionalItems()
 	if len(items) > maxRules {
 		at.problemf("%d rules, but at most %d are allowed", len(items), maxRules)
-		return
+		return nil
 	}
 	names := map[string]bool{}
 	for _, item := range items {
-		var r clients.Rule
+		var r R
 		for _, m := range item.members(false) {
-			if key, ok := ruleKeys[m.key]; ok {
+			if key, ok := keys[m.key]; ok {
 				key.read(&r, m.value)
 			}
 		}
-		switch {
-		case r.Name == "":
+		switch n := name(&r); {
+		case n == "":
 			if _, given := item.optionalMember("name"); !given {
 				item.missing("name", Text{"a word", "servers"})
 			}
-		case names[r.Name]:
-			item.problemf("the rule %q already exists", r.Name).remedyf("give each rule a different name")
+		case names[n]:
+			item.problemf("the rule %q already exists", n).remedyf("give each rule a different name")
 		}
-		names[r.Name] = true
-		t.Rules = append(t.Rules, r)
+		names[name(&r)] = true
+		rules = append(rules, r)
 	}
+	return rules
 }
 
 // optionalMember returns the value of a key, or false if the mapping does not have the key. Unlike
@@ -109,24 +121,33 @@ func (p place) optionalMember(key string) (place, bool) {
 
 // ruleKeys holds the keys of an item of "rules".
 var ruleKeys = map[string]setting[clients.Rule]{
-	"name": texts(Text{"a word", "servers"}, func(r *clients.Rule, s string) error {
-		if s == "" || len(s) > maxRuleName || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			return fmt.Errorf("%q is not a word of 1 to %d letters", s, maxRuleName)
-		}
-		r.Name = s
-		return nil
-	}),
-	"users": {list{scalar{Text{"a user's name or number", "root"}}},
-		func(r *clients.Rule, at place) { r.UIDs = at.ids("user", userID) }},
-	"groups": {list{scalar{Text{"a group's name or number", "lnet"}}},
-		func(r *clients.Rule, at place) { r.GIDs = at.ids("group", groupID) }},
-	"nids": {list{scalar{nidText}}, readRuleNIDs},
+	"name":   ruleName(func(r *clients.Rule, s string) { r.Name = s }),
+	"users":  {userList, func(r *clients.Rule, at place) { r.UIDs = at.ids("user", userID) }},
+	"groups": {groupList, func(r *clients.Rule, at place) { r.GIDs = at.ids("group", groupID) }},
+	"nids":   {list{scalar{nidText}}, readRuleNIDs},
 	"portals": {scalar{Text{"FIRST-LAST", "10-19"}},
 		func(r *clients.Rule, at place) { r.Portals = at.span(lnet.ReservedPortal+1, lnet.Portals-1) }},
 	"tm_ids": {scalar{Text{"FIRST-LAST", "1-99"}},
 		func(r *clients.Rule, at place) { r.TMIDs = at.span(1, transport.MaxTMID) }},
 	"each": {quotasWithout("each", "connections"), func(r *clients.Rule, at place) { at.quotas(&r.Connection, "connections") }},
 	"user": {quotasWithout("user", "requests"), func(r *clients.Rule, at place) { at.quotas(&r.User, "requests") }},
+}
+
+// Forms of "users" and "groups" in a rule.
+var (
+	userList  = list{scalar{Text{"a user's name or number", "root"}}}
+	groupList = list{scalar{Text{"a group's name or number", "lnet"}}}
+)
+
+// ruleName returns the setting of the name of a rule, which set stores.
+func ruleName[R any](set func(*R, string)) setting[R] {
+	return texts(Text{"a word", "servers"}, func(r *R, s string) error {
+		if s == "" || len(s) > maxRuleName || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return fmt.Errorf("%q is not a word of 1 to %d letters", s, maxRuleName)
+		}
+		set(r, s)
+		return nil
+	})
 }
 
 // quotasWithout returns the form of the mapping key with all quotas except never, which does not apply

@@ -23,6 +23,8 @@ type backend struct {
 	node   *nodeTask
 	lst    *selftestTask
 	guests *clientsTask
+	// proxies are the drivers in other processes.
+	proxies *proxiesTask
 	// documents serializes the processing of documents, because a large document takes up to 400 MB of
 	// memory.
 	documents changes
@@ -30,8 +32,8 @@ type backend struct {
 	boot time.Time
 }
 
-func newBackend(d *Daemon, n *nodeTask, lst *selftestTask, guests *clientsTask) *backend {
-	return &backend{daemon: d, node: n, lst: lst, guests: guests, documents: newChanges(), boot: bootTime()}
+func newBackend(d *Daemon, n *nodeTask, lst *selftestTask, guests *clientsTask, proxies *proxiesTask) *backend {
+	return &backend{daemon: d, node: n, lst: lst, guests: guests, proxies: proxies, documents: newChanges(), boot: bootTime()}
 }
 
 func (b *backend) InTurn(ctx context.Context, do func()) error { return b.node.changes.inTurn(ctx, do) }
@@ -46,6 +48,7 @@ func (b *backend) Nets() []api.Net {
 		}
 		n := &nets[len(nets)-1]
 		n.NIs = append(n.NIs, controlNI(&info, b.node.engines.shownTunables(&info), b.node.engines.shownCPTs(info.NID), b.boot))
+		n.NIs[len(n.NIs)-1].Proxy = b.node.engines.proxyOf(info.NID)
 	}
 	return nets
 }

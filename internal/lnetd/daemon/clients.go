@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/internal/lnetd/config"
-	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/transport/inproc"
-	"github.com/lnetd/lnetd/transport/remote"
 )
 
 // clientsTimeout bounds the wait for the clients' operations to end when lnetd stops. It begins after
@@ -37,32 +32,6 @@ type clientsTask struct {
 // no clients. If the task's Run is never called, the caller must close l.
 func newClientsTask(c config.Transport, l clients.Listener, n func() *node.Node, log *slog.Logger) *clientsTask {
 	return &clientsTask{config: c, listener: l, node: n, log: log, ready: make(chan struct{})}
-}
-
-// clientsSocket returns the default path of the socket for clients, which is in the directory of the
-// control socket. If the control socket has its default name, the result is the path that
-// remote.FindSocket looks for. Otherwise the name is derived from the name of the control socket, so
-// that two lnetd with different control sockets also have different sockets for clients.
-func clientsSocket(control string) string {
-	dir, name := filepath.Split(control)
-	if name == filepath.Base(api.DefaultSocket()) {
-		return filepath.Join(dir, remote.SocketName)
-	}
-	return filepath.Join(dir, strings.TrimSuffix(name, ".sock")+"-"+remote.SocketName)
-}
-
-func socketUnusable(path string, err error) error {
-	f := api.Fault{
-		Code: api.CodeClientsSocket, Errno: -int(api.Errno(err)), Text: "the socket for clients " + path + " cannot be used",
-		Remedy: "check the directory and its permissions, set another path in \"lnetd: transport: socket\", or disable \"transport\"",
-	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		f.Remedy = "stop the process that listens there, or set another path in \"lnetd: transport: socket\""
-	}
-	if full := api.FullDisk(path, err); full != "" {
-		f.Remedy = full + ", or set another path in \"lnetd: transport: socket\""
-	}
-	return f.Because(err)
 }
 
 // path returns the path that clients connect to. It is empty if lnetd hosts no clients.

@@ -46,7 +46,7 @@ func guestNIDs(t *testing.T, d *transport.Domain) (nids []string) {
 func TestClientsAreHosted(t *testing.T) {
 	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "")
 	r.ready(t)
-	path := clientsSocket(r.socket)
+	path := besideControl(r.socket, remote.SocketName)
 	d, err := connect(t, path)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestClientsAreHosted(t *testing.T) {
 func TestClientsAreNotHosted(t *testing.T) {
 	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "lnetd: {transport: {enabled: false}}")
 	r.ready(t)
-	if _, err := connect(t, clientsSocket(r.socket)); !errors.Is(err, syscall.ENOENT) {
+	if _, err := connect(t, besideControl(r.socket, remote.SocketName)); !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("connected: %v", err)
 	}
 	r.stop(t)
@@ -77,7 +77,7 @@ func TestClientsAreNotHosted(t *testing.T) {
 func TestClientsRulesReload(t *testing.T) {
 	r := startDaemon(t, host(lo, device("eth0", "192.0.2.5/24")), "")
 	r.ready(t)
-	path := clientsSocket(r.socket)
+	path := besideControl(r.socket, remote.SocketName)
 	d, err := connect(t, path)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestClientsSocketOfSystemd(t *testing.T) {
 			t.Fatal(err)
 		}
 		guestNIDs(t, d)
-		if _, err := os.Lstat(clientsSocket(c.ControlSocket)); err == nil {
+		if _, err := os.Lstat(besideControl(c.ControlSocket, remote.SocketName)); err == nil {
 			t.Error("there is another socket")
 		}
 		r.stop(t)
@@ -185,11 +185,11 @@ func TestClientsSocketIsFound(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Dir(own), 0o700), os.WriteFile(own, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := clientsSocket(api.DefaultSocket()), remote.FindSocket(); got != want {
+	if got, want := besideControl(api.DefaultSocket(), remote.SocketName), remote.FindSocket(); got != want {
 		t.Errorf("%s, programs look at %s", got, want)
 	}
 	for _, control := range []string{"/x/a.sock", "/x/b.sock", "/x/c"} {
-		if got := clientsSocket(control); filepath.Dir(got) != "/x" || got == clientsSocket("/x/control.sock") {
+		if got := besideControl(control, remote.SocketName); filepath.Dir(got) != "/x" || got == besideControl("/x/control.sock", remote.SocketName) {
 			t.Errorf("%s: %s", control, got)
 		}
 	}
@@ -197,7 +197,7 @@ func TestClientsSocketIsFound(t *testing.T) {
 
 // A full disk has its own remedy when the socket for clients is created.
 func TestClientsSocketOnAFullDisk(t *testing.T) {
-	f, ok := errors.AsType[*api.Fault](socketUnusable("/run/lnetd/clients", syscall.ENOSPC))
+	f, ok := errors.AsType[*api.Fault](socketUnusable("clients", "transport", "/run/lnetd/clients", syscall.ENOSPC))
 	if !ok || !strings.HasPrefix(f.Remedy, "the file system of /run/lnetd/clients is full") || !strings.Contains(f.Remedy, "transport: socket") {
 		t.Errorf("%+v", f)
 	}

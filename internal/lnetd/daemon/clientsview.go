@@ -16,6 +16,7 @@ func (b *backend) Clients() api.Clients {
 			all.Clients = append(all.Clients, controlClient(&i))
 		}
 	}
+	b.addProxies(&all)
 	return all
 }
 

@@ -61,6 +61,7 @@ type Daemon struct {
 	// in the section "lnetd". It includes settings that take effect only after a restart.
 	written map[string]any
 	clients *clientsTask // nil before Run
+	proxies *proxiesTask // nil before Run
 	node    *nodeTask    // nil before Run
 }
 
@@ -106,13 +107,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	path := listening.control.Path()
 
-	up := newNodeTask(d.config, d.drivers, d.machine(), d.log)
+	served, err := newProxiesTask(d.config.Proxies.Rules, listening.proxies, d.log)
+	if err != nil {
+		return err
+	}
+	up := newNodeTask(d.config, d.drivers.WithProxies(d.config.Proxies.NetTypes, served.server), d.machine(), d.log)
 	up.changes.after = func() { d.systemd.Status(d.status()) }
 	lst := newSelftestTask(d.config.Selftest, func() *node.Node { return up.Node }, d.log)
 	guests := newClientsTask(d.config.Transport, listening.clients, func() *node.Node { return up.Node }, d.log)
-	d.host(guests, up)
+	d.host(guests, served, up)
 	defer d.watch(up)()
-	tasks := []Task{up, lst, guests}
+	tasks := []Task{served, up, lst, guests} // NIs that proxies serve close before the task of proxies ends
 	for _, p := range d.programs {
 		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, up.Node) }))
 	}
@@ -120,10 +125,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if err := d.checkWebConfig(&d.config); err != nil {
 			return err
 		}
-		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests, lst, &d.record, hostnet.NewRDMA()}))
+		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests, served, lst, &d.record, hostnet.NewRDMA()}))
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
-		s := server.Server{Backend: newBackend(d, up, lst, guests), Logger: d.log}
+		s := server.Server{Backend: newBackend(d, up, lst, guests, served), Logger: d.log}
 		return s.Serve(ctx, listening.control)
 	}))
 	patience := stopTimeout(&d.config)
@@ -174,10 +179,10 @@ func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
 }
 
 // host stores the tasks to which Reload applies a new configuration.
-func (d *Daemon) host(guests *clientsTask, up *nodeTask) {
+func (d *Daemon) host(guests *clientsTask, served *proxiesTask, up *nodeTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clients, d.node = guests, up
+	d.clients, d.proxies, d.node = guests, served, up
 }
 
 // machine returns the NUMA layout of the host. If the layout cannot be read, machine logs this and

@@ -56,10 +56,20 @@ type Driver struct {
 // Made is a driver that Driver.Make has created.
 type Made struct {
 	lnd.Driver
+	// For, if not nil, returns the driver of the NI instead of Driver.
+	For func(ni *config.NI) lnd.Driver
 	// Close, if not nil, stops the driver. All of its NIs must have been removed before.
 	Close func() error
 	// Attrs are attributes of the driver that are logged with each NI, as for slog.Logger.Info.
 	Attrs []any
+}
+
+// driver returns the driver of the NI.
+func (m *Made) driver(ni *config.NI) lnd.Driver {
+	if m.For != nil {
+		return m.For(ni)
+	}
+	return m.Driver
 }
 
 // Drivers is the table of drivers, one for each net type. If the configuration names no net, the

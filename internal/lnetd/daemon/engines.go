@@ -224,7 +224,7 @@ func (e *engines) open(ctx context.Context, n *node.Node, d *Driver, v config.Va
 		return nil, err
 	}
 	c := lnd.Config{Net: l.Net, Device: l.Device, NID: l.NID, Tunables: l.Tunables, Options: l.Options}
-	info, err := n.AddNI(ctx, m.Driver, c)
+	info, err := n.AddNI(ctx, m.driver(&l.NI), c)
 	if err != nil {
 		return m, err
 	}

@@ -125,6 +125,7 @@ func (b *backend) shownNI(ni *config.NI, values map[lnet.NetType]config.Values) 
 	if ni.CPTs != nil {
 		shown.CPT = listCPTs(ni.CPTs)
 	}
+	shown.Proxy = ni.Proxy
 	if device := b.node.engines.deviceOf(ni); device != "" {
 		shown.Interfaces = []string{device}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/remote"
 )
 
 // LNet cannot be unconfigured while a hosted client has transfer machines, or a selftest session
@@ -28,7 +29,7 @@ func TestLNetIsBusy(t *testing.T) {
 			t.Errorf("nets %+v, %v", nets, err)
 		}
 	}
-	d, err := connect(t, clientsSocket(r.socket))
+	d, err := connect(t, besideControl(r.socket, remote.SocketName))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,6 +118,9 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 	case !r.NID.IsZero():
 		ni.Net, ni.NID = r.NID.Net(), r.NID
 		nis = []config.NI{ni}
+	case len(r.Interfaces) == 0 && r.Net != 0: // the driver chooses the device
+		ni.Net = r.Net
+		nis = []config.NI{ni}
 	default:
 		for _, name := range r.Interfaces {
 			device, err := config.ParseDevice(name, ni.CPTs)
@@ -143,7 +146,7 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 
 // template returns an NI that has the tunables and CPTs of the request r, but no net and no name.
 func (b *backend) template(r *api.NetAddition) (config.NI, error) {
-	ni := config.NI{Tunables: lnd.Tunables{PeerTimeout: -1}}
+	ni := config.NI{Tunables: lnd.Tunables{PeerTimeout: -1}, Proxy: r.Proxy}
 	for _, n := range []struct {
 		from *int
 		to   *int
@@ -169,6 +172,12 @@ func (b *backend) template(r *api.NetAddition) (config.NI, error) {
 		t = r.NID.Net().Type()
 	}
 	d := b.node.drivers.of(t)
+	if err = config.CheckProxy(r.Proxy, &d.DriverOptions); err != nil {
+		return ni, api.Fault{
+			Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "invalid proxy",
+			Remedy: "proxies serve the nets whose types are in \"lnetd: proxies: net_types\" of the configuration",
+		}.Because(err)
+	}
 	if len(r.LND) == 0 {
 		return ni, nil
 	}

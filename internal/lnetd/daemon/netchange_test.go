@@ -274,7 +274,7 @@ func TestReload(t *testing.T) {
 		if <-r.states == "READY=1" || <-r.states != "READY=1" {
 			t.Error("systemd hears no reload")
 		}
-		b := newBackend(r.Daemon, r.node, nil, nil)
+		b := newBackend(r.Daemon, r.node, nil, nil, nil)
 		var err error
 		if busy := b.InTurn(t.Context(), func() { now, err = b.Configuration(t.Context()) }); busy != nil || err != nil {
 			t.Fatal(busy, err)

@@ -56,7 +56,7 @@ func startNodeWith(t *testing.T, c config.Config, drivers Drivers) *nodeRun {
 	task := newNodeTask(c, drivers, nil, d.log)
 	r.machine.Store(&twoInterfaces)
 	task.interfaces = func() ([]config.Interface, error) { return *r.machine.Load(), nil }
-	r.backend = newBackend(d, task, nil, nil)
+	r.backend = newBackend(d, task, nil, nil, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() { r.done <- task.Run(ctx) }()

@@ -31,6 +31,12 @@ var parts = []part{
 		t.Rules = nil
 		return t
 	}, nil},
+	{"proxies", "proxies", func(c *config.Config) any {
+		p := c.Proxies
+		p.Rules = nil
+		return p
+	}, nil},
+	{"proxies: rules", "proxies", func(c *config.Config) any { return c.Proxies.Rules }, (*Daemon).setProxyRules},
 	{"transport: rules", "transport", func(c *config.Config) any { return c.Transport.Rules }, (*Daemon).setRules},
 }
 

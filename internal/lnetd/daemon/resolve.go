@@ -237,6 +237,17 @@ func (e *engines) optionsOf(ni *config.NI, values map[lnet.NetType]config.Values
 	return options
 }
 
+// proxyOf returns the name of the proxies that may serve the NI with the given NID, or "" if all may.
+func (e *engines) proxyOf(nid lnet.NID) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k := slices.IndexFunc(e.nis, func(l localNI) bool { return l.Own == nid })
+	if k < 0 {
+		return ""
+	}
+	return e.nis[k].Proxy
+}
+
 // deviceOf returns the device on which an NI is up. If it is not up, deviceOf returns its configured
 // device, which may be empty.
 func (e *engines) deviceOf(ni *config.NI) string {

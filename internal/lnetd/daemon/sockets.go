@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
@@ -12,6 +15,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/server"
 	"github.com/lnetd/lnetd/internal/lnetd/systemd"
 	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
+	"github.com/lnetd/lnetd/transport/remote"
 )
 
 // Names of the sockets that lnetd listens on. They are the FileDescriptorName= of sockets that
@@ -19,14 +23,16 @@ import (
 const (
 	controlSocketName = "control"
 	clientsSocketName = "clients"
+	proxiesSocketName = "proxies"
 	metricsSocketName = "metrics"
 )
 
 // sockets are the sockets that lnetd listens on, except those of NIs.
 type sockets struct {
 	control *unixsocket.Listener
-	clients clients.Listener // nil if lnetd hosts no clients
-	metrics net.Listener     // nil if metrics are not served
+	clients clients.Listener     // nil if lnetd hosts no clients
+	proxies *unixsocket.Listener // nil if no net is served by proxies
+	metrics net.Listener         // nil if metrics are not served
 }
 
 // listen creates the sockets that lnetd listens on, or uses those that systemd passed. Even if it
@@ -48,12 +54,17 @@ func (d *Daemon) listen() (s sockets, err error) {
 		}
 		s.clients = l
 	}
+	if len(d.config.Proxies.NetTypes) > 0 {
+		if s.proxies, err = d.listenProxies(s.control.Path()); err != nil {
+			return s, err
+		}
+	}
 	if s.metrics, err = d.listenMetrics(); err != nil {
 		return s, err
 	}
 	if names := d.systemd.CloseRest(); len(names) > 0 {
 		d.log.Warn("systemd passed sockets that lnetd does not use; connections to them are not answered", "names", names,
-			"remedy", "FileDescriptorName= of a socket unit is control, clients or metrics; clients needs lnetd: transport: enabled")
+			"remedy", "FileDescriptorName= of a socket unit is control, clients, proxies or metrics; clients needs lnetd: transport: enabled, and proxies needs lnetd: proxies: net_types")
 	}
 	return s, nil
 }
@@ -65,6 +76,9 @@ func (s *sockets) close() {
 	}
 	if s.clients != nil {
 		_ = s.clients.Close()
+	}
+	if s.proxies != nil {
+		_ = s.proxies.Close()
 	}
 	if s.metrics != nil {
 		_ = s.metrics.Close()
@@ -89,20 +103,46 @@ func (d *Daemon) listenControl(path string) (*unixsocket.Listener, error) {
 // directory of the control socket, whose path is control.
 func (d *Daemon) listenClients(control string) (*unixsocket.Listener, error) {
 	c := &d.config.Transport
-	path := c.Socket
-	if path == "" {
-		path = clientsSocket(control)
-	}
+	path := cmp.Or(c.Socket, besideControl(control, remote.SocketName))
 	return d.unixListener(unixSocket{
 		name: clientsSocketName, kind: systemd.UnixPacket, path: path, group: c.Group,
 		listen: func() (*unixsocket.Listener, error) {
 			l, err := clients.Listen(path, c.Group)
 			if err != nil {
-				return nil, socketUnusable(path, err)
+				return nil, socketUnusable("clients", "transport", path, err)
 			}
 			return l, nil
 		},
 	})
+}
+
+// besideControl returns the default path of a socket with the given name in the directory of the control socket.
+// If the control socket has its default name, a client finds the socket for clients there (remote.FindSocket).
+// Otherwise the name is derived from the name of the control socket, so that two lnetd with different control
+// sockets do not share other sockets.
+func besideControl(control, name string) string {
+	dir, own := filepath.Split(control)
+	if own == filepath.Base(api.DefaultSocket()) {
+		return filepath.Join(dir, name)
+	}
+	return filepath.Join(dir, strings.TrimSuffix(own, ".sock")+"-"+name)
+}
+
+// socketUnusable returns the error for an operator if the socket for clients or proxies cannot be used. The
+// section in "lnetd" configures it.
+func socketUnusable(whose, section, path string, err error) error {
+	other := fmt.Sprintf("set another path in \"lnetd: %s: socket\"", section)
+	f := api.Fault{
+		Code: api.CodeClientsSocket, Errno: -int(api.Errno(err)), Text: fmt.Sprintf("the socket for %s %s cannot be used", whose, path),
+		Remedy: fmt.Sprintf("check the directory and its permissions, %s, or disable %q", other, section),
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		f.Remedy = "stop the process that listens there, or " + other
+	}
+	if full := api.FullDisk(path, err); full != "" {
+		f.Remedy = full + ", or " + other
+	}
+	return f.Because(err)
 }
 
 // unixSocket describes a Unix socket that lnetd needs.

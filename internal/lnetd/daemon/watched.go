@@ -4,6 +4,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/internal/lnetd/metrics"
 	"github.com/lnetd/lnetd/lnd/hostnet"
+	"github.com/lnetd/lnetd/lnd/uplnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -11,6 +12,7 @@ import (
 type watched struct {
 	*nodeTask
 	guests   *clientsTask
+	proxies  *proxiesTask
 	selftest *selftestTask
 	reloads  *reloadRecord
 	rdma     *hostnet.RDMA
@@ -23,6 +25,9 @@ func (w watched) ClientTotals() []clients.Total {
 	}
 	return nil
 }
+
+// Proxies implements metrics.Host.
+func (w watched) Proxies() []uplnd.Status { return w.proxies.server.Proxies() }
 
 // WaitingNIs implements metrics.Host.
 func (w watched) WaitingNIs() (list []metrics.WaitingNI) {

@@ -83,6 +83,7 @@ func (g *gatherer) own(p *page) []*dto.MetricFamily {
 		collectWaitingNIs(p, h.WaitingNIs())
 		collectRDMAPorts(p, h.RDMAPorts())
 		collectClients(p, h.ClientTotals())
+		collectProxies(p, h.Proxies())
 		collectSelftest(p, h.Selftest())
 		collectConfiguration(p, h.Configuration())
 	}

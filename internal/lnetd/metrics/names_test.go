@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
+	"github.com/lnetd/lnetd/internal/lnetd/proxies"
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/hostnet"
@@ -53,6 +54,7 @@ func everything(t testing.TB) *fakeSource {
 		routes:  []node.RouteInfo{{Net: lnet.MakeNet(lnet.TypeTCP, 1), Gateway: nid}},
 		routing: node.RoutingInfo{Ever: true},
 		clients: []clients.Total{{}},
+		proxies: []proxies.Status{{}},
 		waiting: []WaitingNI{{Net: tcp, NI: "tcp(eth0)"}},
 		ports:   []hostnet.RDMAPort{{Device: "rxe0", Port: "1", Counters: map[string]uint64{"rcvd_pkts": 7}}},
 		config:  Configuration{SHA256: "00", Loaded: time.Unix(1, 0)},

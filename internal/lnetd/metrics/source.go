@@ -7,6 +7,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
+	"github.com/lnetd/lnetd/internal/lnetd/proxies"
 	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -33,6 +34,8 @@ type Host interface {
 	Source
 	// ClientTotals returns the sums of the counters of clients for each rule.
 	ClientTotals() []clients.Total
+	// Proxies returns the proxies that are attached, which are the drivers of NIs in other processes.
+	Proxies() []proxies.Status
 	// WaitingNIs returns the NIs whose interface is not usable yet.
 	WaitingNIs() []WaitingNI
 	// RDMAPorts returns the ports of the RDMA devices that NIs use.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
+	"github.com/lnetd/lnetd/internal/lnetd/proxies"
 	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -27,6 +28,7 @@ type fakeSource struct {
 	routes   []node.RouteInfo
 	routing  node.RoutingInfo
 	clients  []clients.Total
+	proxies  []proxies.Status
 	waiting  []WaitingNI
 	ports    []hostnet.RDMAPort
 	selftest Selftest
@@ -45,6 +47,7 @@ func (s *fakeSource) Configuration() Configuration  { return s.config }
 func (s *fakeSource) NIs() []node.NIInfo            { return s.nis }
 func (s *fakeSource) PeerNIs() node.PeerNIsInfo     { return s.peerNIs }
 func (s *fakeSource) ClientTotals() []clients.Total { return s.clients }
+func (s *fakeSource) Proxies() []proxies.Status     { return s.proxies }
 func (s *fakeSource) Routes() []node.RouteInfo      { return s.routes }
 func (s *fakeSource) Routing() node.RoutingInfo     { return s.routing }
 

@@ -36,17 +36,12 @@ type Rules []Rule
 // DefaultRules permit root and the user of this process to serve all nets, and no other user.
 func DefaultRules() Rules { return Rules{{Name: "default", UIDs: []uint32{0, uint32(os.Geteuid())}}} }
 
-// Check returns EINVAL if a rule is invalid.
-func (l Rules) Check() error {
-	for k, r := range l {
-		if r.AreaSize == 0 {
-			continue
-		}
-		if err := uplnd.CheckAreaSize(r.AreaSize); err != nil {
-			return fmt.Errorf("proxies: rule %d, %q: %w", k, r.Name, err)
-		}
+// Check returns EINVAL if the rule is invalid.
+func (r *Rule) Check() error {
+	if r.AreaSize == 0 {
+		return nil
 	}
-	return nil
+	return uplnd.CheckAreaSize(r.AreaSize)
 }
 
 // Admit implements uplnd.Config.Admit. It returns EACCES if no rule applies to the process, or if its rule does

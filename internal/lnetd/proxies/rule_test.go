@@ -5,9 +5,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"testing"
-
 	"syscall"
+	"testing"
 
 	"github.com/lnetd/lnetd/lnd/uplnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -57,15 +56,17 @@ func TestRules(t *testing.T) {
 		{"its net", Rules{{Name: "n", Nets: []lnet.Net{two, one}}}, uplnd.Terms{Rule: "n"}, nil},
 		{"another net", Rules{{Name: "n", Nets: []lnet.Net{two}}, {Name: "all"}}, uplnd.Terms{}, syscall.EACCES},
 	} {
-		if err := c.rules.Check(); err != nil {
-			t.Errorf("%s: %v", c.what, err)
+		for k := range c.rules {
+			if err := c.rules[k].Check(); err != nil {
+				t.Errorf("%s: %v", c.what, err)
+			}
 		}
 		terms, err := c.rules.Admit(conn, &uplnd.Proxy{Net: one})
 		if terms != c.terms || !errors.Is(err, c.err) {
 			t.Errorf("%s: %+v, %v", c.what, terms, err)
 		}
 	}
-	if err := (Rules{{AreaSize: 3 << 20}}).Check(); !errors.Is(err, syscall.EINVAL) {
+	if err := (&Rule{AreaSize: 3 << 20}).Check(); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("an area of 3 MiB: %v", err)
 	}
 }

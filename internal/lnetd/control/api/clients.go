@@ -11,6 +11,48 @@ type Clients struct {
 	// Socket is the path that other processes connect to. It is empty if lnetd hosts no clients.
 	Socket  string       `json:"socket"`
 	Clients []ClientInfo `json:"clients"`
+	// ProxySocket is the path that proxies connect to. It is empty if no net is served by proxies.
+	ProxySocket string `json:"proxy_socket,omitempty"`
+	// Proxies are the proxies that are attached. Unserved are the NIs that have none that can carry traffic.
+	Proxies  []ProxyInfo  `json:"proxies,omitempty"`
+	Unserved []UnservedNI `json:"unserved,omitempty"`
+}
+
+// ProxyInfo describes a proxy: a process that is the driver of an NI.
+type ProxyInfo struct {
+	Name string   `json:"name"`
+	NID  lnet.NID `json:"nid"`
+	PID  int32    `json:"pid"`
+	UID  uint32   `json:"uid"`
+	GID  uint32   `json:"gid"`
+	// Rule is the name of the rule that admits the proxy.
+	Rule  string    `json:"rule"`
+	Since time.Time `json:"since"`
+	// Up reports whether the proxy can carry traffic.
+	Up bool `json:"up"`
+	// LNetPIDs are the PIDs of processes on its network that it serves.
+	LNetPIDs []lnet.PID `json:"lnet_pids"`
+	// AreaBytes is the size of the memory that lnetd shares with the proxy.
+	AreaBytes int `json:"area_bytes"`
+	// Sends is the number of messages that the proxy is to send, and Waiting that of those that wait in lnetd
+	// for room. Arrivals is the number of messages that it has received and that are not over.
+	Sends    int `json:"sends"`
+	Waiting  int `json:"waiting"`
+	Arrivals int `json:"arrivals"`
+	// Sent and Received count messages, the other two the bytes of their payloads. Failed counts the messages
+	// that it could not send.
+	Sent          uint64 `json:"sent"`
+	Received      uint64 `json:"received"`
+	SentBytes     uint64 `json:"sent_bytes"`
+	ReceivedBytes uint64 `json:"received_bytes"`
+	Failed        uint64 `json:"failed"`
+}
+
+// UnservedNI is an NI that has no proxy that can carry traffic.
+type UnservedNI struct {
+	NID lnet.NID `json:"nid"`
+	// Reason says why, and what to do.
+	Reason string `json:"reason"`
 }
 
 // ClientInfo describes a client: one connection of a process for which lnetd hosts transfer machines.

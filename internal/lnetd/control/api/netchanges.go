@@ -18,6 +18,9 @@ type NetAddition struct {
 	Credits           *int `json:"credits,omitempty"`
 	// LND are tunables of the driver by name.
 	LND map[string]int64 `json:"lnd_tunables,omitempty"`
+	// Proxy is the name of the proxies that may serve the NIs. With it, Net may be set without Interfaces: the
+	// NI then gets the host's first address.
+	Proxy string `json:"proxy,omitempty"`
 	// CPT is a list of CPU partitions such as "[0,1]"; empty means all CPU partitions.
 	CPT string `json:"cpt,omitempty"`
 }
@@ -73,15 +76,16 @@ type WaitingNI struct {
 	Cause string `json:"cause"`
 	// Place is the number of NIs before this one in the order of NIs, not counting 0@lo.
 	Place int `json:"place"`
-	// Tunables, LND and CPT are the configured values.
+	// Tunables, LND, CPT and Proxy are the configured values.
 	Tunables Tunables  `json:"tunables"`
 	LND      []Tunable `json:"lnd_tunables,omitempty"`
 	CPT      string    `json:"cpt"`
+	Proxy    string    `json:"proxy,omitempty"`
 }
 
 // NI returns w as an NI that is down.
 func (w *WaitingNI) NI() NI {
-	ni := NI{NID: w.NID, Status: "down", Tunables: w.Tunables, LND: w.LND, DevCPT: -1, CPT: w.CPT}
+	ni := NI{NID: w.NID, Status: "down", Tunables: w.Tunables, LND: w.LND, DevCPT: -1, CPT: w.CPT, Proxy: w.Proxy}
 	if w.Interface != "" {
 		ni.Interfaces = []string{w.Interface}
 	}

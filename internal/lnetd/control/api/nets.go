@@ -36,7 +36,10 @@ type NI struct {
 	// Counters are the driver's counters, for programs. lnetctl does not print them.
 	Counters []Counter `json:"lnd_counters,omitempty"`
 	DevCPT   int       `json:"dev_cpt"` // -1 if the device belongs to no CPU partition
-	CPT      string    `json:"cpt"`     // the CPU partitions of the NI, such as "[0,1]"
+	// Proxy is the name of the proxies that may serve the NI, for an NI whose driver is in another process. It
+	// is empty if all proxies may.
+	Proxy string `json:"proxy,omitempty"`
+	CPT   string `json:"cpt"` // the CPU partitions of the NI, such as "[0,1]"
 }
 
 // Statistics holds an NI's message totals and latencies.

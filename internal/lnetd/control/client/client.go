@@ -93,7 +93,8 @@ func change[Request any](ctx context.Context, c *Client, e endpoint.Endpoint[Req
 	return err
 }
 
-// send sends a request and returns the response. The caller must read and close the body.
+// send sends a request and returns the response. The caller must read and close the body. The net types that
+// lnetd names get these names in this process, so that it can read the NIDs of the body.
 func send[Request, Reply any](
 	ctx context.Context, c *Client, e endpoint.Endpoint[Request, Reply], r Request,
 ) (*http.Response, error) {
@@ -120,6 +121,10 @@ func send[Request, Reply any](
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreachable(err)
+	}
+	if err := api.TakeNetTypes(resp.Header); err != nil {
+		_ = resp.Body.Close()
+		return nil, c.garbled(err)
 	}
 	return resp, nil
 }

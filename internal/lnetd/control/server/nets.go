@@ -45,13 +45,13 @@ func (h *handlers) addNet(ctx context.Context, r *api.NetAddition) (done api.Net
 		}
 	}
 	switch {
-	case ways == 0:
+	case ways == 0 && (r.Proxy == "" || r.Net == 0):
 		return done, netInvalid("interface / NID is missing", "give a net and an interface, or a NID")
 	case ways > 1:
 		return done, netInvalid("interfaces, a NID and ip2nets cannot be combined", "give only one of them")
 	case len(r.Interfaces) > 0 && r.Net == 0:
 		return done, netInvalid("cannot parse net", "give the net of the interfaces")
-	case len(r.Interfaces) == 0 && r.Net != 0:
+	case len(r.Interfaces) == 0 && r.Net != 0 && (ways > 0 || r.Proxy == ""):
 		return done, netInvalid("a net is only valid with interfaces", "a NID and ip2nets already contain their nets")
 	case isLo(r.Net) || r.NID.IsLoopback():
 		return done, netInvalid("setting @lo not allowed", "0@lo always exists")

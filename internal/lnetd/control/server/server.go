@@ -201,6 +201,7 @@ func (s *Server) serve(p *slotPool, most int64, do handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		sent := &requestBody{ReadCloser: r.Body}
 		r.Body = http.MaxBytesReader(w, sent, most)
+		api.PutNetTypes(w.Header())
 		conn := connectionOf(r)
 		conn.serving()
 		body, fault := p.acquireWithin(conn.owner(), func() (any, *api.Fault) { return do(w, r) })

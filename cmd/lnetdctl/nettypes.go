@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// named parses text, which may contain the name of a net type. If the name is unknown, it asks lnetd for the names
+// that its configuration gives to net types, and parses the text again.
+func named[T any](p *program, text string, parse func(string) (T, error)) (T, error) {
+	v, err := parse(text)
+	if errors.Is(err, lnet.ErrUnknownType) && p.askedNetTypes() {
+		return parse(text)
+	}
+	return v, err
+}
+
+// askedNetTypes reports whether lnetd has answered a request, whose reply has names of net types.
+func (p *program) askedNetTypes() bool {
+	c := p.client()
+	defer c.Close()
+	_, err := c.Version(context.Background())
+	return err == nil
+}
