@@ -237,8 +237,9 @@ func (p *proxyEnd) logEnd(cause error) {
 	}
 	p.ni.count.cutOff.Add(1)
 	p.ni.server.punish(p.UID)
-	const text = "a proxy was cut off; its messages fail, and processes of its uid cannot attach for a while"
-	p.ni.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: text, Of: of}, attrs...)
+	p.ni.log.Report(boundedlog.Line{
+		Level: slog.LevelWarn, Of: of, Text: "a proxy was cut off; its messages fail, and processes of its uid cannot attach for a while",
+	}, attrs...)
 }
 
 // losePeers reports that the peers of the proxy are lost, before messages to them fail.
