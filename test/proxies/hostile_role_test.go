@@ -41,6 +41,7 @@ type hostile struct {
 	ctx    context.Context
 	order  order
 	nid    lnet.NID // of the NI that it attaches to
+	pid    lnet.PID // that it owns, and that its peers have
 	random *rand.Rand
 	report hostileReport
 }
@@ -60,7 +61,9 @@ func beHostile(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
-	h := &hostile{ctx: ctx, order: o, nid: nid, random: rand.New(rand.NewPCG(o.Seed, 5)), report: hostileReport{Reasons: map[string]int{}}}
+	h := &hostile{
+		ctx: ctx, order: o, nid: nid, pid: o.PID, random: rand.New(rand.NewPCG(o.Seed, 5)), report: hostileReport{Reasons: map[string]int{}},
+	}
 	fmt.Println("up")
 	for first := true; first || ctx.Err() == nil; first = false {
 		if err := hostileKinds[o.Kind](h); err != nil {
@@ -87,7 +90,7 @@ func (h *hostile) cut(p *raw) error {
 // join attaches a proxy.
 func (h *hostile) join() (*raw, error) { return join(h.order.Socket, h.nid) }
 
-// up attaches a proxy that reports a working network. It owns the PID of nodes unless another one keeps it.
+// up attaches a proxy that reports a working network. It owns its PID unless another one keeps that.
 func (h *hostile) up() (*raw, error) {
 	p, err := h.join()
 	if err != nil {
@@ -95,7 +98,7 @@ func (h *hostile) up() (*raw, error) {
 	}
 	p.report(&protocol.Entry{Op: protocol.Link, Up: true})
 	for range 20 {
-		p.report(&protocol.Entry{Op: protocol.RegisterPID, Peer: lnet.ProcessID{PID: lnet.PIDLustre}})
+		p.report(&protocol.Entry{Op: protocol.RegisterPID, Peer: lnet.ProcessID{PID: h.pid}})
 		e, ok := p.order()
 		for ; !ok || e.Op != protocol.PID; e, ok = p.order() {
 			if p.over() {
@@ -111,9 +114,13 @@ func (h *hostile) up() (*raw, error) {
 	return p, nil
 }
 
-// peer returns one of the NI's hostilePeers peers.
+// peer returns one of hostilePeers peers, most of the time. Honest peers have other addresses.
 func (h *hostile) peer() lnet.ProcessID {
-	return lnet.ProcessID{NID: lnet.NIDFromNumber(h.nid.Net(), 0x0a090001+uint32(h.random.IntN(hostilePeers))), PID: lnet.PIDLustre}
+	k := h.random.IntN(hostilePeers)
+	if h.random.IntN(16) == 0 {
+		k = h.random.IntN(1 << 16)
+	}
+	return lnet.ProcessID{NID: hostilePeer(h.nid.Net(), k), PID: h.pid}
 }
 
 // arrival returns the report of an arrival that is valid, most of the time.
@@ -216,7 +223,7 @@ func (h *hostile) next(p *raw, s *state) *protocol.Entry {
 	case 12:
 		return &protocol.Entry{Op: protocol.AllocatePID}
 	case 13:
-		return &protocol.Entry{Op: protocol.RegisterPID, Peer: lnet.ProcessID{PID: lnet.PIDLustre + lnet.PID(r.IntN(3))}}
+		return &protocol.Entry{Op: protocol.RegisterPID, Peer: lnet.ProcessID{PID: h.pid + lnet.PID(r.IntN(3))}}
 	}
 }
 

@@ -20,35 +20,45 @@ import (
 )
 
 const (
-	// hostilePeers is the number of peers that hostile proxies speak of.
+	// hostilePeers is the number of peers that hostile proxies often speak of.
 	hostilePeers = 64
+	// hostilePID is the PID of their peers on an honest NI.
+	hostilePID = 77
 	// attackedPortal accepts PUTs and GETs of hostile proxies. On lazyPortal PUTs wait.
 	attackedPortal = 42
 	lazyPortal     = 43
 )
 
-// Proxies violate the protocol in every way that we know, while two others of the same server, which serve NIs of
-// another net, carry messages with checked content. All honest messages arrive. lnetd names a reason whenever it
-// cuts off a proxy, all messages of the attacked NI end, and afterwards lnetd holds what it held before. The long form
-// takes five minutes.
+// hostilePeer returns the NID of a peer of hostile proxies. Its address is one of the loopback device, which loopback
+// does not return.
+func hostilePeer(net lnet.Net, k int) lnet.NID { return lnet.NIDFromNumber(net, 0x7f080000+uint32(k)) }
+
+// Proxies violate the protocol in every way that we know, while two others of the same server carry messages with
+// checked content. The hostile ones attach to one NI, where they have the PID of nodes, and to an honest
+// NI, where they have another PID and speak of other peers. All honest messages arrive. lnetd names a reason
+// whenever it cuts off a proxy, all messages end, and afterwards lnetd holds what it held before. The long form takes
+// five minutes.
 //
 // UP-2, UP-8
 func TestHostile(t *testing.T) {
-	each, together := 150*time.Millisecond, time.Second
-	if *long {
-		each, together = 15*time.Second, 2*time.Minute
-	}
 	x := startHostileTest(t)
-	x.attack(50*time.Millisecond, slices.Sorted(maps.Keys(hostileKinds))...) // creates what is created once
+	kinds := slices.Sorted(maps.Keys(hostileKinds))
+	x.attack(time.Second, kinds...) // creates what is created once
 	before := x.figures()
-	for _, kind := range slices.Sorted(maps.Keys(hostileKinds)) {
-		x.attack(each, kind)
+	together := 2 * time.Second
+	if *long {
+		together = 2 * time.Minute
+		for _, kind := range kinds {
+			x.attack(15*time.Second, kind)
+		}
 	}
-	x.attack(together, slices.Sorted(maps.Keys(hostileKinds))...)
+	x.attack(together, kinds...)
 	t.Logf("honest operations: %d, failed: %d, wrong: %d", x.honest.done.Load(), x.honest.failed.Load(), x.a.spoilt.Load()+x.b.spoilt.Load())
 	t.Logf("messages to hostile proxies: %d sent, %d failed", x.sent.Load(), x.failed.Load())
-	for _, c := range niOf(x.a.node, x.nid).Driver {
-		t.Logf("%s of the attacked NI: %d", c.Name, c.Value)
+	for _, nid := range []lnet.NID{x.nid, x.a.id.NID} {
+		for _, c := range niOf(x.a.node, nid).Driver {
+			t.Logf("%s of %s: %d", c.Name, nid, c.Value)
+		}
 	}
 	now := x.figures()
 	if n := x.honest.failed.Load(); n > 0 {
@@ -63,6 +73,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s has %d credits of %d", i.NID, c.Available, c.Max)
 		}
 	}
+	x.removeNI()
 }
 
 // hostileTest is the state of TestHostile.
@@ -74,6 +85,8 @@ type hostileTest struct {
 	honest talk
 	stop   func() // ends the traffic
 	seed   uint64
+	// attacks is the number of calls of attack.
+	attacks int
 
 	// sent and failed count messages to peers of hostile proxies.
 	sent, failed atomic.Uint64
@@ -84,8 +97,9 @@ func startHostileTest(t *testing.T) *hostileTest {
 	const port = 9971
 	s := newServer(t, uplnd.Config{AreaSize: 8 << 20, Quarantine: -1, Patience: time.Second})
 	driver := s.Driver(lnet.TypeTCP, "")
-	x := &hostileTest{t: t, s: s, nid: lnet.NIDFromNumber(tcp(9), 0x0a090000)}
+	x := &hostileTest{t: t, s: s, nid: loopback(tcp(9), 3)}
 	p := parameters()
+	p.PeerNIsMax = 256
 	p.Discovery = discovery.Static // a message to a hostile proxy's peer does not wait until that has answered
 	var stations []*station
 	for k := range byte(2) {
@@ -129,7 +143,7 @@ func startHostileTest(t *testing.T) *hostileTest {
 func (x *hostileTest) send(ctx context.Context, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	for ctx.Err() == nil {
-		to := lnet.ProcessID{NID: lnet.NIDFromNumber(x.nid.Net(), 0x0a090001+uint32(r.IntN(hostilePeers))), PID: lnet.PIDLustre}
+		to := lnet.ProcessID{NID: hostilePeer(x.nid.Net(), r.IntN(hostilePeers)), PID: lnet.PIDLustre}
 		limited, cancel := context.WithTimeout(ctx, time.Second)
 		var err error
 		if r.IntN(10) == 0 {
@@ -147,36 +161,56 @@ func (x *hostileTest) send(ctx context.Context, seed uint64) {
 	}
 }
 
+// removeNI removes the attacked NI under attack.
+func (x *hostileTest) removeNI() {
+	x.t.Helper()
+	for _, kind := range []string{"random reports", "withheld payloads", "reports at leave", "unread orders"} {
+		g := enter(x.t, order{Role: "hostile", Kind: kind, Socket: x.s.socket, NID: x.nid.String(), PID: lnet.PIDLustre})
+		g.expect("up")
+	}
+	attached := func() uint64 { return niOf(x.a.node, x.nid).Driver[1].Value }
+	before := attached()
+	within(x.t, "hostile proxies attach", func() bool { return attached() > before+10 })
+	ctx, cancel := context.WithTimeout(x.t.Context(), patience)
+	defer cancel()
+	if err := x.a.node.RemoveNI(ctx, x.nid); err != nil {
+		x.t.Error(err)
+	}
+}
+
 // figures are taken when no hostile proxy is attached.
 func (x *hostileTest) figures() figures {
 	x.t.Helper()
-	within(x.t, "hostile proxies are gone", func() bool {
-		for _, c := range niOf(x.a.node, x.nid).Driver {
-			if c.Name == "proxies" {
-				return c.Value == 0
-			}
-		}
-		return false
-	})
+	for nid, honest := range map[lnet.NID]uint64{x.nid: 0, x.a.id.NID: 1} {
+		within(x.t, "hostile proxies are gone", func() bool { return niOf(x.a.node, nid).Driver[0].Value == honest })
+	}
 	return takeFigures(x.t)
 }
 
-// attack runs a hostile proxy of each kind for a while.
+// attack runs hostile proxies for a while: one of each kind at the attacked NI, and another one at an honest NI, or,
+// if there are several kinds, each at one of both, which is the other one in the next attack.
 func (x *hostileTest) attack(length time.Duration, kinds ...string) {
 	x.t.Helper()
+	x.attacks++
 	var all []*guest
-	for _, kind := range kinds {
-		x.seed++
-		g := enter(x.t, order{Role: "hostile", Kind: kind, Seed: x.seed, Socket: x.s.socket, NID: x.nid.String()})
-		g.expect("up")
-		all = append(all, g)
+	for k, kind := range kinds {
+		for honest, o := range []order{{NID: x.nid.String(), PID: lnet.PIDLustre}, {NID: x.a.id.NID.String(), PID: hostilePID}} {
+			if len(kinds) > 1 && (k+x.attacks)%2 != honest {
+				continue
+			}
+			x.seed++
+			o.Role, o.Kind, o.Seed, o.Socket = "hostile", kind, x.seed, x.s.socket
+			g := enter(x.t, o)
+			g.expect("up")
+			all = append(all, g)
+		}
 	}
 	done, begin := x.honest.done.Load(), time.Now()
 	rest(x.t.Context(), length)
 	within(x.t, "honest messages arrive", func() bool { return x.honest.done.Load() > done+10 })
 	rate := float64(x.honest.done.Load()-done) / time.Since(begin).Seconds()
 	for k, g := range all {
-		if len(all) > 1 && k%2 == 0 {
+		if len(kinds) > 1 && k%3 == 0 {
 			g.kill()
 			continue
 		}
@@ -186,7 +220,7 @@ func (x *hostileTest) attack(length time.Duration, kinds ...string) {
 			x.t.Fatalf("%q", text)
 		}
 		g.leave()
-		x.t.Logf("%s: %d rounds, %d reports, %d orders read; cut off: %v", kinds[k], did.Rounds, did.Reports, did.Orders, did.Reasons)
+		x.t.Logf("%s at %s: %d rounds, %d reports, %d orders read; cut off: %v", g.order.Kind, g.order.NID, did.Rounds, did.Reports, did.Orders, did.Reasons)
 	}
 	x.t.Logf("beside %d kinds, such as %s: %.0f honest operations per second", len(kinds), kinds[0], rate)
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // long selects the long form of each test.
@@ -34,6 +36,7 @@ type order struct {
 	Port   int    // of socklnd
 	Ahead  int    // proxy.Config.MaxAhead
 	Kind   string // of a hostile proxy
+	PID    lnet.PID
 	Seed   uint64
 	// Served are the NIDs of further NIs, which proxies serve.
 	Served []string

@@ -29,11 +29,12 @@ type load struct {
 	corrupt corruptions
 }
 
-// startLoad prepares a load until the end of the test. The client is the console too.
-func startLoad(t *testing.T, client, server *station) *load {
+// startLoad prepares a load until the end of the test. The client is the console too. If inject is not 0, the nodes
+// corrupt payloads (selftest.Config.InjectErrors).
+func startLoad(t *testing.T, client, server *station, inject int) *load {
 	t.Helper()
 	l := &load{t: t}
-	l.client, l.server = l.enable(client.node), l.enable(server.node)
+	l.client, l.server = l.enable(client.node, inject), l.enable(server.node, inject)
 	l.console = console.New(client.node, l.client, console.Config{})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -73,9 +74,11 @@ func startLoad(t *testing.T, client, server *station) *load {
 }
 
 // enable makes a node take part in selftest until the end of the test.
-func (l *load) enable(n *node.Node) *selftest.Agent {
+func (l *load) enable(n *node.Node, inject int) *selftest.Agent {
 	l.t.Helper()
-	a, err := selftest.Enable(n, selftest.Config{SessionTimeout: -1, RPCTimeout: 4 * time.Second, Logger: slog.New(&l.corrupt)})
+	a, err := selftest.Enable(n, selftest.Config{
+		SessionTimeout: -1, RPCTimeout: 4 * time.Second, InjectErrors: inject, Logger: slog.New(&l.corrupt),
+	})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -138,4 +141,19 @@ func (c *corruptions) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	return nil
+}
+
+// A load finds payloads that were corrupted on their way, in each direction.
+func TestLoadFindsCorruption(t *testing.T) {
+	const port = 9977
+	var all []*station
+	for k := range byte(2) {
+		d := newSocklnd(t, port)
+		n := newNode(t, node.Config{})
+		addNI(t, n, d, loopback(tcp(0), 71+k))
+		all = append(all, newStation(t, n, uint64(k)))
+	}
+	l := startLoad(t, all[0], all[1], 1000)
+	l.restart()
+	within(t, "wrong payloads are found", func() bool { return l.corrupt.n.Load() == 8 }) // one of each unit
 }
