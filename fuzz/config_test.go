@@ -21,6 +21,7 @@ func FuzzConfig(f *testing.F) {
 		"global: {retry_count: 2, transaction_timeout: \"50\"}\nudsp: [{idx: 0, src: tcp*, action: {priority: 0}}]\nrouting: {enable: 1}\n",
 		"ping: {nids: {0: 10.0.0.[1-3]@tcp}, timeout: 5, source: 1.2.3.4@tcp}\ndiscover: {nids: [0@lo]}\n",
 		"ip2nets: [{net-spec: tcp, interfaces: [eth0], ip-range: {0: '10.[0,1].*.*', 1: '::/3'}, CPT: '[0-3/2]'}]\n",
+		"net: [{net: mpi, nid: 10.0.0.1@mpi, proxy: mpi}]\nlnetd: {proxies: {net_types: [{name: mpi, number: 127}], rules: [{name: a, nets: [mpi1], memory: 4}]}}\n",
 		"net: [{net: tcp, pattern: 10.0.0.*, intf: 'eth0[1]'}]\nnumber: [\n--- &a\n- *a\n",
 		"net:\n\t- net type:tcp\n  local NI(s):\n   - \"\nlnetd:\n    routes: 'tcp[7-8] 1 10.0.0.[20-21]@tcp:1'\n",
 		// Depth, aliases, and what looks like text.
