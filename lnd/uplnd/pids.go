@@ -14,21 +14,22 @@ const (
 	pidQuarantine = time.Minute
 	// maxPIDs is the maximum number of PIDs of an NI.
 	maxPIDs = 4096
+	// maxProxyPIDs is the maximum number of PIDs of a proxy, so that one cannot take all of them.
+	maxProxyPIDs = 256
 	// maxRetired is the maximum number of PIDs that are remembered after their proxies are gone.
 	maxRetired = 4 * maxPIDs
 	// pidBits is the number of random bits of an allocated PID. LNet reserves the others below the flag.
 	pidBits = 28
 )
 
-// registerPID gives a PID to a proxy (UP-3). It returns CauseBusy if another proxy has it.
+// registerPID gives a PID to a proxy (UP-3). It returns CauseBusy if another proxy has it, or there are too many.
 func (i *ni) registerPID(p *proxyEnd, pid lnet.PID) protocol.Cause {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	routes := *i.routes.Load()
-	switch q := routes[pid]; {
+	switch q := (*i.routes.Load())[pid]; {
 	case q == p:
 		return protocol.CauseOther
-	case q != nil, len(routes) >= maxPIDs:
+	case q != nil, !i.mayHaveAnother(p):
 		return protocol.CauseBusy
 	}
 	i.setRoute(p, pid)
@@ -40,18 +41,22 @@ func (i *ni) registerPID(p *proxyEnd, pid lnet.PID) protocol.Cause {
 func (i *ni) allocatePID(p *proxyEnd) (lnet.PID, protocol.Cause) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	routes := *i.routes.Load()
-	i.releaseRetired()
-	if len(routes) >= maxPIDs {
+	if !i.mayHaveAnother(p) {
 		return 0, protocol.CauseBusy
 	}
+	routes, now := *i.routes.Load(), time.Now()
 	for {
 		pid := lnet.PIDUserFlag | lnet.PID(rand.Uint32N(1<<pidBits))
-		if _, old := i.retired[pid]; !old && routes[pid] == nil {
+		if now.After(i.retired[pid]) && routes[pid] == nil {
 			i.setRoute(p, pid)
 			return pid, protocol.CauseOther
 		}
 	}
+}
+
+// mayHaveAnother reports whether the NI and the proxy have room for another PID. i.mu is held.
+func (i *ni) mayHaveAnother(p *proxyEnd) bool {
+	return len(*i.routes.Load()) < maxPIDs && p.pids < maxProxyPIDs
 }
 
 // releaseRetired forgets PIDs that may be allocated again. i.mu is held.
@@ -64,5 +69,6 @@ func (i *ni) releaseRetired() {
 func (i *ni) setRoute(p *proxyEnd, pid lnet.PID) {
 	routes := maps.Clone(*i.routes.Load())
 	routes[pid] = p
+	p.pids++
 	i.routes.Store(&routes)
 }

@@ -44,6 +44,7 @@ type proxyEnd struct {
 	entry    [protocol.EntrySize]byte
 	ready    atomic.Bool // the proxy can carry traffic
 	traffic  traffic
+	pids     int           // number of its PIDs; guarded by ni.mu
 	ended    chan struct{} // closed when everything of the proxy is complete and no goroutine remains
 	mu       sync.Mutex    // guards the fields below
 	cause    error         // why the proxy is detached; nil while it is attached

@@ -160,6 +160,40 @@ func TestEqualNIDs(t *testing.T) {
 	a.order(protocol.Send)
 }
 
+// A proxy gets a limited number of PIDs, so that another one of the NI gets some too. They are free when it leaves.
+//
+// UP-3, UP-8
+func TestManyPIDs(t *testing.T) {
+	const most = 256
+	s := newSite(t, uplnd.Config{})
+	u := openNI(t, s, self)
+	greedy, other := attach(t, s, self), attach(t, s, self)
+	causes := func(f *fake, op protocol.Op, n int) (busy int) {
+		for k := range n {
+			f.report(protocol.Entry{Op: op, Peer: lnet.ProcessID{PID: lnet.PID(k)}})
+			if f.order(protocol.PID).Cause == protocol.CauseBusy {
+				busy++
+			}
+		}
+		return busy
+	}
+	if n := causes(greedy, protocol.RegisterPID, most/2); n > 0 {
+		t.Errorf("%d PIDs were not registered", n)
+	}
+	if n := causes(greedy, protocol.AllocatePID, most); n != most/2 {
+		t.Errorf("%d PIDs were not allocated, want %d", n, most/2)
+	}
+	if n := causes(greedy, protocol.RegisterPID, most); n != most/2 {
+		t.Errorf("%d PIDs were not registered, want %d: the proxy has the others", n, most/2)
+	}
+	other.ready(lnet.PIDLustre)
+	greedy.leave()
+	u.awaitProxies(1)
+	if n := causes(other, protocol.RegisterPID, most-1); n > 0 {
+		t.Errorf("%d PIDs are not free", n)
+	}
+}
+
 // closeSteps are what a proxy and its node have done when the connection ends. Each step follows the one before.
 var closeSteps = []struct {
 	name string
