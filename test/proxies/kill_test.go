@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/testing/testenv"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -21,6 +22,15 @@ const (
 	killProxy = 9976
 )
 
+// killed is what TestKills kills.
+type killed struct {
+	// net returns the k-th net that a proxy serves. over is the network of these nets: "" for TCP, or "udp".
+	net  func(k int) lnet.Net
+	over string
+	// start starts the router that an order describes, and returns a function that kills it.
+	start func(o order) (kill func())
+}
+
 // A router has an NI over TCP and two that proxies serve. Through it two pairs of nodes exchange checked payloads.
 // The proxy of the first pair and the router are killed again and again, at random, and started again. No payload
 // has other content than was sent, traffic goes on after each kill, and no message of the other pair fails when a proxy
@@ -28,11 +38,23 @@ const (
 //
 // UP-2, UP-8
 func TestKills(t *testing.T) {
+	testKills(t, killed{
+		net: func(k int) lnet.Net { return tcp(uint16(7 + k)) },
+		start: func(o order) (kill func()) {
+			g := enter(t, o)
+			g.expect("up")
+			return g.kill
+		},
+	})
+}
+
+func testKills(t *testing.T, what killed) {
+	t.Helper()
 	kills, pause := 3, 500*time.Millisecond
 	if *long {
 		kills, pause = 50, 3*time.Second
 	}
-	x := startKillTest(t)
+	x := startKillTest(t, what)
 	r := rand.New(rand.NewPCG(1, 2))
 	for k := range kills {
 		if k == 1 || k > 2 && r.IntN(3) == 0 {
@@ -57,8 +79,10 @@ func TestKills(t *testing.T) {
 
 // killTest is the state of TestKills.
 type killTest struct {
-	t       *testing.T
-	router  *guest
+	t *testing.T
+	killed
+	router  order
+	kill    func() // kills the router
 	proxies [2]*guest
 	pairs   [2]*pair
 	stop    func() // ends the traffic
@@ -73,16 +97,15 @@ type pair struct {
 	load           *load
 }
 
-func startKillTest(t *testing.T) *killTest {
+func startKillTest(t *testing.T, what killed) *killTest {
 	t.Helper()
-	x := &killTest{t: t}
+	x := &killTest{t: t, killed: what}
 	gateway := loopback(tcp(0), 40)
 	o := order{Role: "router", Socket: filepath.Join(testenv.SocketDir(t), "proxies"), NID: gateway.String(), Port: killPort}
 	for k := range x.pairs {
-		o.Served = append(o.Served, loopback(tcp(uint16(7+k)), byte(41+k)).String())
+		o.Served = append(o.Served, loopback(x.net(k), byte(41+k)).String())
 	}
-	x.router = enter(t, o)
-	x.router.expect("up")
+	x.router, x.kill = o, x.start(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	x.stop = sync.OnceFunc(func() {
@@ -90,12 +113,12 @@ func startKillTest(t *testing.T) *killTest {
 		work.Wait()
 	})
 	for k := range x.pairs {
-		net, served := tcp(uint16(7+k)), loopback(tcp(uint16(7+k)), byte(41+k))
-		x.proxies[k] = enter(t, order{Role: "proxy", Socket: o.Socket, NID: served.String(), Port: killProxy, Ahead: k - 1})
+		net, served := x.net(k), loopback(x.net(k), byte(41+k))
+		x.proxies[k] = enter(t, order{Role: "proxy", Socket: o.Socket, NID: served.String(), Port: killProxy, Over: x.over, Ahead: k - 1})
 		x.proxies[k].expect("up")
 		p := &pair{
-			client: x.station(loopback(net, byte(51+k)), killProxy, tcp(0), served),
-			server: x.station(loopback(tcp(0), byte(61+k)), killPort, net, gateway),
+			client: x.station(loopback(net, byte(51+k)), newDriver(t, x.over, killProxy), tcp(0), served),
+			server: x.station(loopback(tcp(0), byte(61+k)), newDriver(t, "", killPort), net, gateway),
 		}
 		x.pairs[k] = p
 		p.talk.limit = 10 * time.Second
@@ -112,15 +135,14 @@ func startKillTest(t *testing.T) *killTest {
 }
 
 // station starts a node with a route.
-func (x *killTest) station(nid lnet.NID, port int, far lnet.Net, gateway lnet.NID) *station {
+func (x *killTest) station(nid lnet.NID, d lnd.Driver, far lnet.Net, gateway lnet.NID) *station {
 	x.t.Helper()
-	d := newSocklnd(x.t, port)
 	n := newNode(x.t, node.Config{})
 	addNI(x.t, n, d, nid)
 	if err := n.Admin().AddRoute(x.t.Context(), far, gateway, node.RouteOptions{}); err != nil {
 		x.t.Fatal(err)
 	}
-	return newStation(x.t, n, uint64(port)<<8+uint64(nid.IP().As4()[3]))
+	return newStation(x.t, n, uint64(nid.Number()))
 }
 
 // awaitTraffic waits until both stations of a pair reach each other. It returns the time since begin.
@@ -162,8 +184,8 @@ func (x *killTest) killProxy() {
 func (x *killTest) killRouter() {
 	x.t.Helper()
 	begin := time.Now()
-	x.router.kill()
-	x.router = enter(x.t, x.router.order)
+	x.kill()
+	x.kill = x.start(x.router)
 	for _, p := range x.pairs {
 		x.awaitTraffic(p, begin)
 	}

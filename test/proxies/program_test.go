@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/examples/udplnd"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -33,7 +34,8 @@ type order struct {
 	Role   string
 	Socket string // lnetd's for proxies
 	NID    string // of the NI that a proxy serves, or of the first NI of a node
-	Port   int    // of socklnd
+	Port   int    // of the driver
+	Over   string // the network of the driver: "" for TCP, or "udp"
 	Ahead  int    // proxy.Config.MaxAhead
 	Kind   string // of a hostile proxy
 	PID    lnet.PID
@@ -49,7 +51,13 @@ var roles = map[string]func(ctx context.Context, o order) error{
 	"router":  beRouter,
 }
 
+// udpNets is the type of nets over UDP, as lnetd's configuration names it too.
+var udpNets = lnet.NamedType{Type: udplnd.Type, Name: "udp", IP: true}
+
 func TestMain(m *testing.M) {
+	if err := lnet.NameType(udpNets); err != nil {
+		panic(err)
+	}
 	text := os.Getenv(roleEnv)
 	if text == "" {
 		os.Exit(m.Run())

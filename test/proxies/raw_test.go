@@ -163,8 +163,13 @@ func (p *raw) publish() {
 	}
 }
 
-// wake writes to lnetd's bell.
-func (p *raw) wake() { _, _ = unix.Write(p.fds[fdEvent], []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+// wake writes to lnetd's bell, unless that is full: lnetd does not read it any more after it has ended the connection.
+func (p *raw) wake() {
+	fds := []unix.PollFd{{Fd: int32(p.fds[fdEvent]), Events: unix.POLLOUT}}
+	if n, _ := unix.Poll(fds, 0); n > 0 {
+		_, _ = unix.Write(p.fds[fdEvent], []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+}
 
 // report passes an entry to lnetd. It waits while the ring is full, and returns false if lnetd has ended the
 // connection.

@@ -21,7 +21,7 @@ func beRouter(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
-	d, err := openSocklnd(o.Port)
+	d, end, err := openDriver("", o.Port)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func beRouter(ctx context.Context, o order) error {
 	}
 	fmt.Println("up")
 	<-ctx.Done()
-	err = errors.Join(n.Close(context.Background()), d.Close(), s.Close(context.Background()))
+	err = errors.Join(n.Close(context.Background()), end(), s.Close(context.Background()))
 	s.served.Wait()
 	return err
 }

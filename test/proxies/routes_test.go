@@ -67,7 +67,7 @@ func startRouted(t *testing.T, ahead int) []*station {
 		drivers      [2]lnd.Driver // of the router and of the station
 	}{
 		{loopback(tcp(7), 1), loopback(tcp(7), 2), [2]lnd.Driver{s.Driver(lnet.TypeTCP, ""), s.Driver(lnet.TypeTCP, "")}},
-		{loopback(tcp(0), 3), loopback(tcp(0), 4), [2]lnd.Driver{newSocklnd(t, port), newSocklnd(t, port)}},
+		{loopback(tcp(0), 3), loopback(tcp(0), 4), [2]lnd.Driver{newDriver(t, "", port), newDriver(t, "", port)}},
 		{loopback(verbs, 5), loopback(verbs, 6), [2]lnd.Driver{newO2iblnd(t, f, loopback(verbs, 5)), newO2iblnd(t, f, loopback(verbs, 6))}},
 	}
 	router := newNode(t, node.Config{Routing: true})

@@ -148,7 +148,7 @@ func TestLoadFindsCorruption(t *testing.T) {
 	const port = 9977
 	var all []*station
 	for k := range byte(2) {
-		d := newSocklnd(t, port)
+		d := newDriver(t, "", port)
 		n := newNode(t, node.Config{})
 		addNI(t, n, d, loopback(tcp(0), 71+k))
 		all = append(all, newStation(t, n, uint64(k)))

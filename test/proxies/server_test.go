@@ -2,7 +2,6 @@ package proxies
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/examples/udplnd"
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
@@ -104,25 +104,33 @@ func addNI(t testing.TB, n *node.Node, d lnd.Driver, nid lnet.NID) {
 	}
 }
 
-// newSocklnd returns a driver until the end of the test. It reconnects soon.
-func newSocklnd(t testing.TB, port int) *socklnd.Driver {
+// newDriver returns a driver until the end of the test.
+func newDriver(t testing.TB, over string, port int) lnd.Driver {
 	t.Helper()
-	d, err := openSocklnd(port)
+	d, end, err := openDriver(over, port)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
+		if err := end(); err != nil {
 			t.Error(err)
 		}
 	})
 	return d
 }
 
-func openSocklnd(port int) (*socklnd.Driver, error) {
+// openDriver returns a driver that reconnects soon: over is "" for socklnd, or "udp".
+func openDriver(over string, port int) (d lnd.Driver, end func() error, err error) {
+	if over == "udp" {
+		return &udplnd.Driver{Port: port, Listen: udplnd.UDP}, func() error { return nil }, nil
+	}
 	c := socklnd.UnprivilegedConfig(port)
 	c.MinReconnect, c.MaxReconnect = 50*time.Millisecond, 200*time.Millisecond
-	return socklnd.New(c)
+	s, err := socklnd.New(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
 }
 
 // awaitLink waits until an NI of a node has the link state.
@@ -141,13 +149,13 @@ func niOf(n *node.Node, nid lnet.NID) node.NIInfo {
 	return node.NIInfo{}
 }
 
-// beProxy serves an NI with socklnd. If it is detached, it attaches again, as all programs do that serve an NI.
+// beProxy serves an NI. If it is detached, it attaches again, as all programs do that serve an NI.
 func beProxy(ctx context.Context, o order) error {
 	nid, err := lnet.ParseNID(o.NID)
 	if err != nil {
 		return err
 	}
-	d, err := openSocklnd(o.Port)
+	d, end, err := openDriver(o.Over, o.Port)
 	if err != nil {
 		return err
 	}
@@ -161,5 +169,5 @@ func beProxy(ctx context.Context, o order) error {
 		}
 		rest(ctx, 100*time.Millisecond)
 	}
-	return errors.Join(d.Close())
+	return end()
 }
