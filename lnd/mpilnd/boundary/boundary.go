@@ -1,0 +1,74 @@
+package boundary
+
+import "time"
+
+// MPI is this process's access to an MPI library. Only Wake may be called from any goroutine. One goroutine must make
+// all other calls, including those of communicators. It must be locked to its thread (runtime.LockOSThread), which must
+// be the thread that opened the library.
+type MPI interface {
+	// Library returns the name and the version of the library, for logs.
+	Library() string
+	// World returns a duplicate of MPI_COMM_WORLD, or of the communicator that the program has passed. No other code
+	// sends on it, its errors are returned, and the original is not changed (MPI-6). The first call creates the
+	// duplicate. It is collective: it blocks until all processes have called it. Later calls return the same.
+	World() (Comm, error)
+	// MaxTag returns the largest tag, at least 32767.
+	MaxTag() int
+	// Poll reports complete requests: it sets the first n elements of done, which must not be empty. If no request is
+	// complete, it waits until one is, until Wake is called, or for the time wait, which may be 0. While it waits it
+	// uses little processor time, and may find a completion some 0.4 ms late. Requests complete in any order, also
+	// receives of messages from one process with one tag. An error means that the library cannot be used any more.
+	Poll(done []Done, wait time.Duration) (n int, err error)
+	// Wake ends a Poll that waits. If none waits, the next one does not wait. It does not block.
+	Wake()
+	// Close frees the communicators and, if opening has initialized the library, finalizes it, which is collective.
+	// No request may be left: receives must have been cancelled, sends must be complete, and Poll must have reported
+	// both. Otherwise Close does nothing and returns an error. After an error of the library it may block forever;
+	// a process whose peers have failed exits without it.
+	Close() error
+}
+
+// Comm is a communicator: the processes of a job, or for an inter-communicator those of another job.
+type Comm interface {
+	// Rank returns the rank of this process, from 0. Size returns the number of processes that it can send to: for an
+	// inter-communicator those of the other group, otherwise all, including itself.
+	Rank() int
+	Size() int
+	// Send starts to send the bytes of b to a rank, with a tag from 1 to MPI.MaxTag. b has at most 2^31-1 bytes. Poll
+	// reports the completion with the ID, which no other incomplete request may have. Until then b must not
+	// change. Messages from one process to another with the same tag are matched with receives in the order of the
+	// calls. The receiver need not have called Receive yet, but the send may then be incomplete until it does.
+	// An error means that nothing was started.
+	Send(to, tag int, b []byte, id uint64) error
+	// Receive starts to receive a message from a rank, or from every rank if from is Any, with a tag, into b. Poll
+	// reports the completion with the ID, which no other incomplete request may have. Until then b belongs to MPI.
+	// A message is matched with the first suitable receive, in the order of the calls. If it is longer than b, the
+	// receive completes with ErrTruncated. An error means that nothing was started.
+	Receive(from, tag int, b []byte, id uint64) error
+	// Cancel cancels the receive with an ID, unless a message has been matched with it. Poll reports its completion in
+	// both cases. It returns an error if no receive with the ID is incomplete.
+	Cancel(id uint64) error
+	// Barrier returns when all processes of the communicator have called it. Broadcast copies the bytes of b of rank
+	// root to b of the others, which have the same length. Gather copies b of each rank, in the order of ranks, to
+	// all, whose length is that of b times the size, in rank root; in other ranks all is nil. These calls block, in C.
+	// The communicator must not be an inter-communicator.
+	Barrier() error
+	Broadcast(b []byte, root int) error
+	Gather(b, all []byte, root int) error
+	// Abort ends all processes of the communicator's job with an exit status from 1 to 125. It does not return.
+	Abort(status int)
+}
+
+// Any is the rank that stands for every rank in Comm.Receive.
+const Any = -1
+
+// Done is the completion of a request.
+type Done struct {
+	ID uint64
+	// From, Tag and Length are those of the message, if a receive succeeded.
+	From, Tag, Length int
+	// Cancelled means that a receive was cancelled and has received no message.
+	Cancelled bool
+	// Err is the reason if the request failed.
+	Err error
+}

@@ -1,0 +1,18 @@
+package boundary
+
+import "errors"
+
+// Errors that callers distinguish. The texts of those that opening a library returns say what to do.
+var (
+	// ErrTruncated means that a message was longer than the buffer of its receive. The message is lost.
+	ErrTruncated = errors.New("the message is longer than the buffer of its receive")
+	// ErrNotBuilt means that the program was built without support for MPI.
+	ErrNotBuilt = errors.New("built without support for MPI: build with CGO_ENABLED=1 and `-tags mpi` (Debian package gcc)")
+	// ErrNoLibrary means that the MPI library, or the shim for it, is not installed.
+	ErrNoLibrary = errors.New("the MPI library or lnetd's shim for it is missing: install the library " +
+		"(Debian packages openmpi-bin or mpich), and build the shims with `make mpi-shims` " +
+		"(Debian packages libopenmpi-dev, libmpich-dev)")
+	// ErrLauncher means that the program was not started by the mpirun of its MPI library, so that each process would
+	// be alone in a job.
+	ErrLauncher = errors.New("start the program with the mpirun of the MPI library that it uses")
+)
