@@ -26,6 +26,8 @@ type ni struct {
 	// options are the tunables in force.
 	options atomic.Pointer[options]
 	log     *boundedlog.Log
+	// ownLog is what log is derived from, or nil if that is the server's.
+	ownLog *boundedlog.Log
 	// refused is the last attempt to attach since a proxy was attached, or nil.
 	refused atomic.Pointer[refusal]
 	// out makes the completions of messages to be sent, so that a completion that sends again leads to iteration.
@@ -53,7 +55,8 @@ type counters struct {
 func newNI(d *Driver, c *lnd.Config) *ni {
 	i := &ni{server: d.server, config: *c, proxy: d.proxy, log: d.server.log, retired: make(map[lnet.PID]time.Time)}
 	if c.Logger != nil {
-		i.log = boundedlog.New(c.Logger)
+		i.ownLog = boundedlog.New(c.Logger)
+		i.log = i.ownLog
 	}
 	i.log = i.log.With("nid", c.NID.String())
 	usual, _ := Defaults()
@@ -189,6 +192,9 @@ func (i *ni) Close(ctx context.Context) error {
 			<-p.ended
 		}
 		i.out.Wait()
+		if i.ownLog != nil {
+			i.ownLog.End()
+		}
 	}()
 	select {
 	case <-done:

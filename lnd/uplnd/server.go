@@ -228,6 +228,7 @@ func (s *Server) Close(ctx context.Context) error {
 	go func() {
 		defer close(done)
 		s.work.Wait()
+		s.log.End()
 	}()
 	select {
 	case <-done:

@@ -75,4 +75,12 @@ func TestLogIsBounded(t *testing.T) {
 	if n := c.lines.Load(); n > 2*causes*each {
 		t.Errorf("%d lines about %d proxies", n, proxies)
 	}
+	if err := u.iface.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	written := c.lines.Load()
+	s.close(t)
+	if c.lines.Load() == written {
+		t.Error("the end of the server has not written the lines that were left")
+	}
 }
