@@ -87,6 +87,14 @@ func (h *hostile) cut(p *raw) error {
 	return err
 }
 
+// ended records why lnetd ended the connection, if it has.
+func (h *hostile) ended(p *raw) error {
+	if !p.over() {
+		return nil
+	}
+	return h.cut(p)
+}
+
 // join attaches a proxy.
 func (h *hostile) join() (*raw, error) { return join(h.order.Socket, h.nid) }
 
@@ -257,7 +265,7 @@ func (h *hostile) randomReports() error {
 			runtime.Gosched()
 		}
 		if !p.report(h.next(p, s)) || p.over() {
-			return h.cut(p)
+			return h.ended(p)
 		}
 		h.report.Reports++
 	}
@@ -332,7 +340,7 @@ func (h *hostile) punch() error {
 		h.read(p, s, 64)
 		for range h.random.IntN(16) {
 			if !p.report(h.next(p, s)) || p.over() {
-				return h.cut(p)
+				return h.ended(p)
 			}
 			h.report.Reports++
 		}
@@ -424,7 +432,7 @@ func (h *hostile) withhold() error {
 	}
 	for k := range uint64(p.n) {
 		if !p.report(h.arrival(p, uint64(p.n)+k)) || p.over() {
-			return h.cut(p)
+			return h.ended(p)
 		}
 	}
 	return nil
@@ -443,7 +451,7 @@ func (h *hostile) takePIDs() error {
 			e = &protocol.Entry{Op: protocol.RegisterPID, Peer: lnet.ProcessID{PID: lnet.PID(h.random.Uint32())}}
 		}
 		if !p.report(e) || p.over() {
-			return h.cut(p)
+			return h.ended(p)
 		}
 		h.report.Reports++
 		for h.random.IntN(3) > 0 {

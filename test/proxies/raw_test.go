@@ -171,16 +171,15 @@ func (p *raw) wake() {
 	}
 }
 
-// report passes an entry to lnetd. It waits while the ring is full, and returns false if lnetd has ended the
-// connection.
+// report passes an entry to lnetd. It waits a while if the ring is full, and returns false if it remains so: lnetd has
+// ended the connection, or its counter is lost because the proxy has freed the page.
 func (p *raw) report(e *protocol.Entry) bool {
 	var b [protocol.EntrySize]byte
 	e.Put(&b)
-	for !p.put(&b) {
-		if p.over() {
+	for end := time.Now().Add(100 * time.Millisecond); !p.put(&b); time.Sleep(time.Millisecond) {
+		if p.over() || time.Now().After(end) {
 			return false
 		}
-		time.Sleep(time.Millisecond)
 	}
 	p.publish()
 	return true
