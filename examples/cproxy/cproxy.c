@@ -111,7 +111,7 @@ static void carry_out(struct lnetd *l, struct udp *u, const struct entry *o)
 	case SEND: udp_send(u, o); break;
 	case RECALL: udp_recall(u, o->handle); break;
 	case REFUSE: udp_end(u, l->arrivals[o->handle].from, &broken); // fall through
-	case DONE: l->arrivals[o->handle].used = false; break;
+	case DONE: l->arrivals[o->handle].used = false; udp_resume(u); break;
 	case DISCONNECT: udp_end(u, o->peer, &disconnected); break;
 	case TIMEOUT: l->timeout = o->time; break;
 	case PID:

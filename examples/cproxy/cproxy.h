@@ -38,6 +38,7 @@ void report_arrival(struct lnetd *, struct arrival *);                          
 struct udp;
 struct udp *udp_open(struct lnetd *, struct nid, uint16_t port, int *fd); // NULL: it has printed an error
 void udp_send(struct udp *, const struct entry *send);
+void udp_resume(struct udp *); // there is memory for another arrival
 void udp_recall(struct udp *, uint64_t handle);
 void udp_end(struct udp *, struct nid peer, const struct reason *); // ends the link with a peer that has one
 void udp_receive(struct udp *);                    // reads what the socket has

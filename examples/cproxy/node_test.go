@@ -75,8 +75,14 @@ func startHost(t testing.TB, d lnd.Driver, k int, offered []byte) *host {
 // startServed starts an lnetd with node k and a proxy in C.
 func startServed(t testing.TB, k int) (*host, *program) {
 	t.Helper()
+	return startServedBy(t, uplnd.Config{}, k)
+}
+
+// startServedBy does the same with a configuration of the server.
+func startServedBy(t testing.TB, c uplnd.Config, k int) (*host, *program) {
+	t.Helper()
 	socket := socketPath(t)
-	server, _ := serve(t, uplnd.Config{}, socket)
+	server, _ := serve(t, c, socket)
 	h := startHost(t, server.Driver(udplnd.Type, ""), k, pattern(lnet.MTU))
 	return h, start(t, sanitized(t), socket, k)
 }
@@ -140,6 +146,41 @@ func TestTraffic(t *testing.T) {
 			served.exchange(t, peer)
 			peer.exchange(t, served)
 		})
+	}
+}
+
+// With the smallest rings, and memory for one payload, two nodes exchange more messages at a time than fit.
+func TestSmallestMemory(t *testing.T) {
+	smallest := uplnd.Config{AreaSize: 2 << 20, Entries: 64}
+	a, _ := startServedBy(t, smallest, 105)
+	b, _ := startServedBy(t, smallest, 106)
+	a.exchange(t, b)
+	var senders sync.WaitGroup
+	defer senders.Wait()
+	const count = 200
+	for k := range 2 * count {
+		from, to := a, b
+		if k%2 == 0 {
+			from, to = b, a
+		}
+		senders.Go(func() {
+			want := pattern(k * 7)
+			if n, err := from.PutWait(t.Context(), want, to.id(), node.PutOptions{Portal: putPortal, Ack: true}); n != len(want) || err != nil {
+				t.Errorf("PUT of %d bytes: %d, %v", len(want), n, err)
+			}
+		})
+	}
+	for range count {
+		for _, h := range []*host{a, b} {
+			m, err := h.inbox.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(m.Data, pattern(len(m.Data))) {
+				t.Errorf("%d other bytes arrived", len(m.Data))
+			}
+			m.Release()
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ struct peer {
 	bool open;                                // the peer knows our ID
 	int64_t offset;                           // in the payload of the first message; below 0 until its header is acknowledged
 	struct arrival *in;                       // is being received
+	bool waits;                               // the next message, with this header, waits for memory
+	struct header header;
 };
 
 struct udp {
@@ -175,30 +177,41 @@ static void acknowledged(struct udp *u, struct peer *p, uint64_t number)
 	transmit_next(u, p);
 }
 
-// receive_part receives a header, or a part of the payload. It returns false if the peer broke the protocol. If there is
-// no memory for the payload, the header is not acknowledged, and comes again.
+// advance makes the peer send the next part, and reports the message if this part was its last.
+static void advance(struct udp *u, struct peer *p)
+{
+	p->expected++;
+	if (p->in->received == p->in->header.length) {
+		report_arrival(u->lnetd, p->in);
+		p->in = NULL;
+	}
+}
+
+// accept_header accepts the header of a message if there is memory for its payload.
+static void accept_header(struct udp *u, struct peer *p)
+{
+	p->in = begin_arrival(u->lnetd, nid_at(u, p->address), &p->header);
+	p->waits = !p->in;
+	if (p->in)
+		advance(u, p);
+}
+
+// receive_part receives a header, or a part of the payload. It returns false if the peer broke the protocol.
 static bool receive_part(struct udp *u, struct peer *p, uint32_t kind, const uint8_t *b, size_t length)
 {
 	if (kind == HEADER) {
-		struct header h;
-		if (p->in || length != sizeof h)
+		if (p->in || length != sizeof p->header)
 			return false;
-		memcpy(&h, b, sizeof h);
-		if (!is_valid(&h))
+		memcpy(&p->header, b, sizeof p->header);
+		if (!is_valid(&p->header))
 			return false;
-		p->in = begin_arrival(u->lnetd, nid_at(u, p->address), &h);
-		if (!p->in)
-			return true;
+		accept_header(u, p);
 	} else {
 		if (!p->in || length > p->in->header.length - p->in->received)
 			return false;
 		memcpy(p->in->payload + p->in->received, b, length);
 		p->in->received += length;
-	}
-	p->expected++;
-	if (p->in->received == p->in->header.length) {
-		report_arrival(u->lnetd, p->in);
-		p->in = NULL;
+		advance(u, p);
 	}
 	return true;
 }
@@ -342,6 +355,17 @@ void udp_send(struct udp *u, const struct entry *send)
 	if (p->out == m && !m->next) {
 		p->since = now();
 		transmit_next(u, p);
+	}
+}
+
+void udp_resume(struct udp *u)
+{
+	for (struct peer *p = u->peers; p < u->peers + u->count; p++) {
+		if (!p->waits)
+			continue;
+		accept_header(u, p);
+		if (!p->waits)
+			transmit(u, p, ACK, p->expected, NULL, 0);
 	}
 }
 
