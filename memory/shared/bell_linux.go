@@ -37,6 +37,10 @@ import (
 // A token may arrive after the consumer has already found the entry. The consumer's next sleep then ends
 // immediately, and the consumer checks again. Package completion uses the same protocol within a process.
 //
+// Go's scheduler is not told of the system calls that read and write tokens (RawSyscall), because they do not
+// block. If an idle process tells the scheduler of a system call, that wakes a thread to watch it, which costs more
+// than the call.
+//
 // Two kinds of descriptors carry tokens. Flags such as O_NONBLOCK belong to the open file, not to the
 // process, so a client can change them at any time. Submissions use an eventfd. lnetd only reads it, and
 // requests with each read not to block. Completions use a pair of sockets. lnetd writes to its own end, so
@@ -135,7 +139,7 @@ func (s *sleeper) sleep(until time.Time) (over bool, err error) {
 // poller waits.
 func (s *sleeper) readSocket(fd uintptr) bool {
 	for {
-		n, _, e := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.token)), uintptr(len(s.token)), unix.MSG_DONTWAIT, 0, 0)
+		n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.token)), uintptr(len(s.token)), unix.MSG_DONTWAIT, 0, 0)
 		if e != unix.EINTR {
 			s.nread, s.errno = int(n), e
 			return e != unix.EAGAIN
@@ -147,7 +151,7 @@ func (s *sleeper) readSocket(fd uintptr) bool {
 // mode.
 func (s *sleeper) readEventfd(fd uintptr) bool {
 	for {
-		n, _, e := unix.Syscall6(unix.SYS_PREADV2, fd, uintptr(unsafe.Pointer(&s.iovec)), 1, ^uintptr(0), ^uintptr(0), unix.RWF_NOWAIT)
+		n, _, e := unix.RawSyscall6(unix.SYS_PREADV2, fd, uintptr(unsafe.Pointer(&s.iovec)), 1, ^uintptr(0), ^uintptr(0), unix.RWF_NOWAIT)
 		if e != unix.EINTR {
 			s.nread, s.errno = int(n), e
 			return e != unix.EAGAIN
@@ -217,13 +221,13 @@ func (r *waker) sendToken() {
 
 // writeEventfd writes a token to an eventfd.
 func writeEventfd(fd uintptr) syscall.Errno {
-	_, _, e := unix.Syscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&token)), 8)
+	_, _, e := unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&token)), 8)
 	return e
 }
 
 // writeSocket writes a token to a socket.
 func writeSocket(fd uintptr) syscall.Errno {
-	_, _, e := unix.Syscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&token)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	_, _, e := unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&token)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	return e
 }
 
