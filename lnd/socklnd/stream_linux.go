@@ -34,6 +34,7 @@ type hostStream struct {
 // transfer is the arguments and the result of one readv or writev call.
 type transfer struct {
 	vector []unix.Iovec
+	length int // of the vector's buffers, in bytes
 	n      int
 	errno  syscall.Errno
 }
@@ -96,7 +97,7 @@ func unmapped(a net.Addr) netip.AddrPort {
 
 // set makes the vector refer to the bytes of bufs, up to maxVector buffers.
 func (t *transfer) set(bufs [][]byte) {
-	t.vector = t.vector[:0]
+	t.vector, t.length = t.vector[:0], 0
 	for _, b := range bufs {
 		if len(b) == 0 {
 			continue
@@ -107,13 +108,25 @@ func (t *transfer) set(bufs [][]byte) {
 		v := unix.Iovec{Base: unsafe.SliceData(b)}
 		v.SetLen(len(b))
 		t.vector = append(t.vector, v)
+		t.length += len(b)
 	}
 }
+
+// shortLength is the largest length of a transfer in bytes of which Go's scheduler is not told. It is copied within
+// some microseconds. If an idle process tells the scheduler of a system call, that wakes a thread to watch it,
+// which costs more than the call.
+const shortLength = 64 << 10
 
 // do makes the system call. It does not block, because the socket is non-blocking.
 func (t *transfer) do(call, fd uintptr) {
 	for {
-		n, _, errno := unix.Syscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.vector))), uintptr(len(t.vector)))
+		var n uintptr
+		var errno syscall.Errno
+		if t.length <= shortLength {
+			n, _, errno = unix.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.vector))), uintptr(len(t.vector)))
+		} else {
+			n, _, errno = unix.Syscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.vector))), uintptr(len(t.vector)))
+		}
 		if errno == unix.EINTR {
 			continue
 		}
