@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnd/uplnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
@@ -58,103 +57,153 @@ func (n *benchNode) send(m *lnd.Tx, to lnet.NID, size int) {
 	n.iface.Send(m)
 }
 
-// benchPair opens two nodes: over socklnd in this process, or over proxies in two others with the same driver.
-func benchPair(b *testing.B, proxies bool) (from, to *benchNode) {
-	b.Helper()
-	var nodes [2]*benchNode
-	for k := range nodes {
-		n := &benchNode{
-			Upper: newUpper(), memory: make([]byte, lnet.MTU), answers: k == 1,
-			received: make(chan struct{}, 1024), sent: make(chan *lnd.Tx, 64),
-		}
-		nodes[k] = n
-		if proxies {
-			s := newSite(b, uplnd.Config{})
-			i, err := s.open(context.Background(), lnd.Config{Net: proxied, NID: loopbackNID(100 + k), Upper: n}, startProcess)
-			if err != nil {
-				b.Fatal(err)
-			}
-			n.iface = i
-			b.Cleanup(func() {
-				if err := i.Close(context.Background()); err != nil {
-					b.Error(err)
-				}
-				s.close(b)
-			})
-			continue
-		}
-		d, err := socklnd.New(socklnd.UnprivilegedConfig(port + 1))
-		if err != nil {
-			b.Fatal(err)
-		}
-		i, err := d.Open(context.Background(), lnd.Config{Net: proxied, NID: loopbackNID(110 + k), Upper: n})
-		if err != nil {
-			b.Fatal(err)
-		}
-		n.iface = i
-		b.Cleanup(func() {
-			if err := i.Close(context.Background()); err != nil {
-				b.Error(err)
-			}
-		})
-	}
-	return nodes[0], nodes[1]
+// benchWorld opens the nodes that the rows of a comparison use.
+type benchWorld struct {
+	b     *testing.B
+	nodes int
 }
 
-// BenchmarkRoundTrip sends a small message and waits for the answer, in turns over proxies and over socklnd.
+// node returns a node that has no interface yet, and the NID of the interface to open.
+func (w *benchWorld) node() (*benchNode, lnet.NID) {
+	w.nodes++
+	n := &benchNode{
+		Upper: newUpper(), memory: make([]byte, lnet.MTU), received: make(chan struct{}, 1024), sent: make(chan *lnd.Tx, 64),
+	}
+	return n, loopbackNID(100 + w.nodes)
+}
+
+// native opens a node over socklnd in this process.
+func (w *benchWorld) native() *benchNode {
+	w.b.Helper()
+	n, nid := w.node()
+	if err := n.openNative(nid); err != nil {
+		w.b.Fatal(err)
+	}
+	w.b.Cleanup(func() { w.close(n) })
+	return n
+}
+
+func (w *benchWorld) close(n *benchNode) {
+	if err := n.iface.Close(context.Background()); err != nil {
+		w.b.Error(err)
+	}
+}
+
+// proxied opens a node whose proxy is another process, with socklnd.
+func (w *benchWorld) proxied() *benchNode {
+	w.b.Helper()
+	n, nid := w.node()
+	s := newSite(w.b, uplnd.Config{})
+	i, err := s.open(context.Background(), lnd.Config{Net: proxied, NID: nid, Upper: n}, startProcess)
+	if err != nil {
+		w.b.Fatal(err)
+	}
+	n.iface = i
+	w.b.Cleanup(func() {
+		w.close(n)
+		s.close(w.b)
+	})
+	return n
+}
+
+// row is something that a comparison measures. A turn has benchMessages messages or round trips.
+type row struct {
+	name string
+	turn func()
+}
+
+const benchMessages = 200
+
+// BenchmarkRoundTrip sends a message of 96 bytes and waits for the answer. The rows are two plain programs with
+// eventfds and with TCP; socklnd within one process, and between two; one proxied end, and two. The plain programs
+// show what two wake-ups of another process cost; one proxied end needs four, and two need six.
 func BenchmarkRoundTrip(b *testing.B) {
-	compare(b, func(from, to *benchNode) {
-		var m lnd.Tx
-		for range 200 {
-			from.send(&m, to.iface.NID(), 96)
-			<-from.received
-			<-from.sent
+	trips := func(from *benchNode, to lnet.NID) func() {
+		return func() {
+			var m lnd.Tx
+			for range benchMessages {
+				from.send(&m, to, 96)
+				<-from.received
+				<-from.sent
+			}
 		}
-	}, true)
+	}
+	answering := func(n *benchNode) lnet.NID {
+		n.answers = true
+		return n.iface.NID()
+	}
+	w := &benchWorld{b: b}
+	const bytes = 2 * 96 // of header and payload
+	compare(b, []row{
+		{"eventfd", plainEventfd(b)},
+		{"tcp", plainTCP(b, bytes, bytes, benchMessages)},
+		{"socklnd", trips(w.native(), answering(w.native()))},
+		{"apart", trips(w.native(), startEcho(b, loopbackNID(100)))},
+		{"one", trips(w.proxied(), answering(w.native()))},
+		{"both", trips(w.proxied(), answering(w.proxied()))},
+	})
 }
 
-// BenchmarkThroughput sends messages of 1 MiB, eight at a time, in turns over proxies and over socklnd.
+// BenchmarkThroughput sends messages of 1 MiB, eight at a time.
 func BenchmarkThroughput(b *testing.B) {
-	compare(b, func(from, to *benchNode) {
-		const messages = 200
-		for range 8 {
-			from.sent <- new(lnd.Tx)
-		}
-		for range messages {
-			from.send(<-from.sent, to.iface.NID(), lnet.MTU)
-		}
-		for range messages {
-			<-to.received
-		}
-		for range 8 {
-			<-from.sent
-		}
-	}, false)
+	w := &benchWorld{b: b}
+	compare(b, append([]row{{"tcp", plainTCP(b, benchMessages*lnet.MTU, 1, 1)}}, w.streams(8, lnet.MTU)...))
 }
 
-// compare reports the medians of turns of both kinds, and of their ratio.
-func compare(b *testing.B, turn func(from, to *benchNode), answers bool) {
-	var pairs [2][2]*benchNode
-	for k, proxies := range []bool{false, true} {
-		from, to := benchPair(b, proxies)
-		to.answers = answers
-		turn(from, to) // connects
-		pairs[k] = [2]*benchNode{from, to}
-	}
-	var times [2][]float64
-	var ratios []float64
-	for b.Loop() {
-		for k, p := range pairs {
-			start := time.Now()
-			turn(p[0], p[1])
-			times[k] = append(times[k], float64(time.Since(start))/200)
+// BenchmarkRate sends messages of 96 bytes, 64 at a time.
+func BenchmarkRate(b *testing.B) {
+	w := &benchWorld{b: b}
+	compare(b, w.streams(64, 96))
+}
+
+// streams returns rows in which a node sends messages of a size, up to atOnce at a time.
+func (w *benchWorld) streams(atOnce, size int) []row {
+	w.b.Helper()
+	stream := func(from, to *benchNode) func() {
+		return func() {
+			for range atOnce {
+				from.sent <- new(lnd.Tx)
+			}
+			for range benchMessages {
+				from.send(<-from.sent, to.iface.NID(), size)
+			}
+			for range benchMessages {
+				<-to.received
+			}
+			for range atOnce {
+				<-from.sent
+			}
 		}
-		n := len(times[0]) - 1
-		ratios = append(ratios, times[1][n]/times[0][n])
 	}
-	for name, v := range map[string][]float64{"ns/socklnd": times[0], "ns/proxied": times[1], "ratio": ratios} {
-		slices.Sort(v)
-		b.ReportMetric(v[len(v)/2], name)
+	return []row{
+		{"socklnd", stream(w.native(), w.native())}, {"one", stream(w.proxied(), w.native())}, {"both", stream(w.proxied(), w.proxied())},
+	}
+}
+
+// compare measures the rows in turns, and reports the medians of their times and of the ratios to socklnd.
+func compare(b *testing.B, rows []row) {
+	b.Helper()
+	times, ratios := make(map[string][]float64), make(map[string][]float64)
+	for _, r := range rows {
+		r.turn() // connects
+	}
+	for b.Loop() {
+		for _, r := range rows {
+			start := time.Now()
+			r.turn()
+			times[r.name] = append(times[r.name], float64(time.Since(start))/benchMessages)
+		}
+		base := times["socklnd"][len(times["socklnd"])-1]
+		for _, r := range rows {
+			ratios[r.name] = append(ratios[r.name], times[r.name][len(times[r.name])-1]/base)
+		}
+	}
+	median := func(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
+	for _, r := range rows {
+		b.ReportMetric(median(times[r.name]), "ns/"+r.name)
+		if r.name != "socklnd" {
+			b.ReportMetric(median(ratios[r.name]), r.name+"/socklnd")
+		}
 	}
 	b.ReportMetric(0, "ns/op")
 }

@@ -37,6 +37,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(1)
 	}
+	if kind := os.Getenv(other); kind != "" {
+		fmt.Fprintln(os.Stderr, runOther(kind, os.Args[1:]))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
