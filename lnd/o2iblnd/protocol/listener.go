@@ -34,9 +34,6 @@ type Listener struct {
 	Check Checking
 }
 
-// ErrRejected is the error of a caller that was rejected.
-var ErrRejected = errors.New("rejected")
-
 var (
 	errPort    = errors.New("a privileged port, below 1024, is required")
 	errNoNI    = errors.New("this node has no NI with this NID")

@@ -1,11 +1,10 @@
 package protocol
 
-// Spread counts the connections to a peer and the attempts to open one, and selects the connection for the next
-// message (o2iblnd 12.5). The zero value has no connections.
+// Spread counts the connections to a peer and the attempts to open one (o2iblnd 12.5). The zero value has no
+// connections.
 type Spread struct {
 	dialling int // attempts of this node
 	up       int // established connections
-	next     int // next result of Pick
 }
 
 // Want returns the number of attempts to start when a message is to be sent. It is perPeer if there are no
@@ -43,14 +42,3 @@ func (s *Spread) Down() bool {
 
 // Empty reports whether there are neither connections nor attempts to open one.
 func (s *Spread) Empty() bool { return s.up == 0 && s.dialling == 0 }
-
-// Pick returns the index of the connection for the next message, from 0 to the number of connections minus 1.
-// Successive calls return all indexes one after the other. There must be at least one connection.
-func (s *Spread) Pick() int {
-	if s.next >= s.up {
-		s.next = 0
-	}
-	k := s.next
-	s.next++
-	return k
-}

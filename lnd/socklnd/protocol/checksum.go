@@ -16,15 +16,5 @@ func Checksum(sum uint32, b ...[]byte) uint32 {
 	return sum
 }
 
-// ChecksumStart returns the checksum of the part of a received message that precedes its payload. frame is the
-// received frame, of FrameSize bytes. header is the received LNet header, or empty for a NOOP. In V2 the
-// checksum covers both, with the csum field of the frame set to zero. In V3 and V4 it covers only the payload,
-// so ChecksumStart returns ChecksumInit; a NOOP of these versions can carry only this value.
-func ChecksumStart(v Version, frame, header []byte) uint32 {
-	if v != V2 {
-		return ChecksumInit
-	}
-	return Checksum(ChecksumInit, frame[:4], zeroSum[:], frame[8:FrameSize], header)
-}
-
+// zeroSum stands for the csum field of a frame, which the checksum covers as zero.
 var zeroSum [4]byte
