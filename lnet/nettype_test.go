@@ -38,6 +38,11 @@ func TestNameType(t *testing.T) {
 	if p, err := ParsePattern("10.0.0.*@fabric"); err != nil || p.String() != "10.0.0.[0-255]@fabric" {
 		t.Errorf("ParsePattern: %v, %v", p, err)
 	}
+	for _, text := range []string{"none", "none*", "10.0.0.*@none"} {
+		if _, err := ParsePattern(text); !errors.Is(err, ErrUnknownType) {
+			t.Errorf("ParsePattern(%q): %v", text, err)
+		}
+	}
 	if typ, err := ParseNetType("ring"); err != nil || typ != 202 || typ.IPAddressed() {
 		t.Errorf("ParseNetType: %v, %v", typ, err)
 	}

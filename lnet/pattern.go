@@ -72,7 +72,7 @@ func (p *Pattern) parseNet(s string) error {
 	var err error
 	switch {
 	case !known:
-		return fmt.Errorf("net %q: unknown network type", s)
+		return fmt.Errorf("net %q: %w", s, ErrUnknownType)
 	case rest == "":
 		rest = "0"
 	case p.typ == TypeLO:

@@ -13,8 +13,9 @@ import (
 // "mpi=127 ip". NIDs in the reply have these names.
 const netTypesHeader = "Lnetd-Net-Types"
 
-// PutNetTypes adds the net types that have names in this process, besides those of LNet, to the header of a reply.
+// PutNetTypes sets the net types that have names in this process, besides those of LNet, in the header of a reply.
 func PutNetTypes(h http.Header) {
+	h.Del(netTypesHeader)
 	for _, t := range lnet.AddedTypes() {
 		addresses := "number"
 		if t.IP {

@@ -201,12 +201,13 @@ func (s *Server) serve(p *slotPool, most int64, do handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		sent := &requestBody{ReadCloser: r.Body}
 		r.Body = http.MaxBytesReader(w, sent, most)
-		api.PutNetTypes(w.Header())
+		api.PutNetTypes(w.Header()) // for replies that begin before do returns
 		conn := connectionOf(r)
 		conn.serving()
 		body, fault := p.acquireWithin(conn.owner(), func() (any, *api.Fault) { return do(w, r) })
 		conn.waiting()
-		r.Body = sent.ReadCloser // net/http must find the body that it has created, to discard the rest of it
+		api.PutNetTypes(w.Header()) // a document may have named more
+		r.Body = sent.ReadCloser    // net/http must find the body that it has created, to discard the rest of it
 		switch {
 		case fault != nil:
 			s.refuse(w, r, fault)
