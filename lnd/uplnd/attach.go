@@ -83,6 +83,7 @@ func (s *Server) attach(conn *net.UnixConn) (*proxyEnd, error) {
 	p, err := s.newProxyEnd(conn, i, &who)
 	if err != nil {
 		s.release(who.UID)
+		i.refused.Store(&refusal{who, err})
 		return nil, err
 	}
 	return p, nil
@@ -114,7 +115,11 @@ func (s *Server) choose(conn *net.UnixConn, who *Proxy) (*ni, error) {
 	}
 	err := s.examine(conn, who, onNet, found)
 	if err != nil {
-		for _, i := range onNet {
+		concerned := found
+		if len(found) == 0 {
+			concerned = onNet
+		}
+		for _, i := range concerned {
 			i.refused.Store(&refusal{*who, err})
 		}
 		return nil, err

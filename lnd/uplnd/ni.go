@@ -28,7 +28,7 @@ type ni struct {
 	log     *boundedlog.Log
 	// ownLog is what log is derived from, or nil if that is the server's.
 	ownLog *boundedlog.Log
-	// refused is the last attempt to attach since a proxy was attached, or nil.
+	// refused is the last attempt to attach since a proxy was attached or has left, or nil.
 	refused atomic.Pointer[refusal]
 	// out makes the completions of messages to be sent, so that a completion that sends again leads to iteration.
 	out peering.Outbox
@@ -106,14 +106,28 @@ func (i *ni) attached() []*proxyEnd {
 }
 
 // Send implements lnd.Interface. The destination's PID selects the proxy (UP-8, UP-9). The PID of another next
-// hop than the destination is that of a node.
+// hop than the destination is that of a node. A message to the NI itself fails, because proxies have no such peer.
 func (i *ni) Send(m *lnd.Tx) {
 	p := (*i.routes.Load())[m.To.PID]
-	if p == nil {
-		i.fail(m, lnd.StatusRemoteDropped, lnd.ErrUnreachable)
-		return
+	switch {
+	case m.To.NID == i.config.NID:
+		i.fail(m, lnd.StatusRemoteDropped, errToItself)
+	case p == nil:
+		i.fail(m, lnd.StatusRemoteDropped, i.unserved(m.To.PID))
+	default:
+		p.send(m)
 	}
-	p.send(m)
+}
+
+// errToItself is the error of a message to the NI that it is sent from.
+var errToItself = fmt.Errorf("proxies carry no messages from an NI to itself: %w", lnd.ErrUnreachable)
+
+// unserved returns the error of a message to a PID that no proxy has.
+func (i *ni) unserved(pid lnet.PID) error {
+	if cause := i.LinkCause(); cause != "" {
+		return fmt.Errorf("%s: %w", cause, lnd.ErrUnreachable)
+	}
+	return fmt.Errorf("no proxy has PID %d: %w", pid, lnd.ErrUnreachable)
 }
 
 // failedSend returns the event that completes m with an error.
@@ -234,6 +248,7 @@ func (i *ni) leave(p *proxyEnd) {
 	i.routes.Store(&routes)
 	i.mu.Unlock()
 	i.count.detached.Add(1)
+	i.refused.Store(nil)
 	i.checkLink()
 }
 

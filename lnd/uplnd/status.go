@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -70,7 +71,8 @@ type refusal struct {
 }
 
 func (r *refusal) String() string {
-	return fmt.Sprintf("proxy %q, pid %d, uid %d, was refused: %v", r.who.Name, r.who.PID, r.who.UID, r.err)
+	return fmt.Sprintf("proxy %q, pid %d, uid %d, was refused at %s: %v",
+		r.who.Name, r.who.PID, r.who.UID, r.who.Since.Format(time.DateTime), r.err)
 }
 
 // LinkCause implements lnd.LinkExplainer. It says why the NI is not up, and what to do.

@@ -1,6 +1,7 @@
 package uplnd_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -95,3 +96,73 @@ func TestStatus(t *testing.T) {
 		t.Errorf("in the end: %+v", p)
 	}
 }
+
+// The reason why an NI has no proxy is a refusal of a proxy for this NI, until the next proxy has left.
+func TestRefusals(t *testing.T) {
+	s := newSite(t, uplnd.Config{Admit: func(_ *net.UnixConn, p *uplnd.Proxy) (uplnd.Terms, error) {
+		if p.Name == "two" {
+			return uplnd.Terms{}, syscall.EACCES
+		}
+		return uplnd.Terms{}, nil
+	}})
+	s.driver = s.server.Driver(proxied.Type(), "fake")
+	one := openNI(t, s, self)
+	s.driver = s.server.Driver(proxied.Type(), "two")
+	other, err := s.driver.Open(t.Context(), lnd.Config{NID: numbered(9), Upper: newUpper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close(context.Background()) }()
+	says := func(i lnd.Interface, text string) {
+		t.Helper()
+		if cause := i.(lnd.LinkExplainer).LinkCause(); !strings.Contains(cause, text) {
+			t.Errorf("the NI is down because %q, want %q", cause, text)
+		}
+	}
+	ask := func(name string) {
+		t.Helper()
+		a := protocol.Attach{Net: proxied, Name: name}
+		if _, _, _, err := request(s.socket, a.Append(nil)); err == nil {
+			t.Errorf("proxy %q is attached", name)
+		}
+	}
+	ask("two")
+	says(other, `proxy "two", pid`)
+	says(one.iface, `no proxy with the name "fake" is attached`)
+	f := attach(t, s, self)
+	ask("wrong")
+	f.leave()
+	one.awaitProxies(0)
+	says(one.iface, `no proxy with the name "fake" is attached`)
+	ask("wrong")
+	says(one.iface, `was refused at 20`)
+}
+
+// A message to the NI that it is sent from never reaches a proxy, which has no such peer. Errors of other messages
+// have the reason why no proxy takes them.
+//
+// UP-9
+func TestUnservedMessages(t *testing.T) {
+	s := newSite(t, uplnd.Config{})
+	u := openNI(t, s, self)
+	reason := func(to lnet.ProcessID, text string) {
+		t.Helper()
+		done := make(chan error, 1)
+		u.iface.Send(&lnd.Tx{To: to, Done: sentTo(done)})
+		if err := <-done; !errors.Is(err, lnd.ErrUnreachable) || !strings.Contains(err.Error(), text) {
+			t.Errorf("sending to %v: %v, want %q", to, err, text)
+		}
+	}
+	reason(peer, "no proxy is attached")
+	f := attach(t, s, self)
+	f.ready(lnet.PIDLustre)
+	u.await(t, "link up")
+	reason(lnet.ProcessID{NID: peer.NID, PID: 7}, "no proxy has PID 7")
+	reason(lnet.ProcessID{NID: self, PID: lnet.PIDLustre}, "to itself")
+	f.nothing()
+}
+
+// sentTo implements lnd.Sender.
+type sentTo chan error
+
+func (s sentTo) Sent(_ *lnd.Tx, err error) { s <- err }
