@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench conformance control-page metrics-page man tunables packages release ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-bench conformance control-page metrics-page man tunables packages release ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,15 @@ rdma: ## lnetd and the shim over RDMA, in software, in a machine of QEMU's; need
 
 rdma-bench: ## lnetd beside the plainest program in C over RDMA, there
 	.ci/run o2ib_bench
+
+mpi: ## the boundary to MPI over Open MPI and MPICH; installs them if root
+	.ci/run tools mpi
+
+mpi-shims: ## bin/lnetd-openmpi.so and bin/lnetd-mpich.so, for the MPI libraries that are installed
+	lnd/mpilnd/shim/build bin
+
+mpi-bench: ## messages between two ranks, beside the plainest program in C, and an idle rank
+	go test -tags mpi -run '^$$' -bench Loads -benchtime 3x ./lnd/mpilnd/shim
 
 conformance: ## bin/conformance.md: which test shows which rule of the specification
 	@mkdir -p bin

@@ -16,7 +16,7 @@ type MPI interface {
 	MaxTag() int
 	// Poll reports complete requests: it sets the first n elements of done, which must not be empty. If no request is
 	// complete, it waits until one is, until Wake is called, or for the time wait, which may be 0. While it waits it
-	// uses little processor time, and may find a completion some 0.4 ms late. Requests complete in any order, also
+	// uses little processor time, and may find a completion some 0.8 ms late. Requests complete in any order, also
 	// receives of messages from one process with one tag. An error means that the library cannot be used any more.
 	Poll(done []Done, wait time.Duration) (n int, err error)
 	// Wake ends a Poll that waits. If none waits, the next one does not wait. It does not block.
@@ -43,7 +43,9 @@ type Comm interface {
 	// Receive starts to receive a message from a rank, or from every rank if from is Any, with a tag, into b. Poll
 	// reports the completion with the ID, which no other incomplete request may have. Until then b belongs to MPI.
 	// A message is matched with the first suitable receive, in the order of the calls. If it is longer than b, the
-	// receive completes with ErrTruncated. An error means that nothing was started.
+	// receive completes with ErrTruncated, and memory behind b may be overwritten: Open MPI 4.1.4 does so with messages
+	// of more than 4 KiB. So b must be as long as the longest message that the peer may send. An error means that
+	// nothing was started.
 	Receive(from, tag int, b []byte, id uint64) error
 	// Cancel cancels the receive with an ID, unless a message has been matched with it. Poll reports its completion in
 	// both cases. It returns an error if no receive with the ID is incomplete.
