@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/lnetd/lnetd/internal/lnetd/proxies"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // proxyLabels holds the names of the labels that all metrics of proxies have. A proxy that attaches again has
@@ -24,6 +25,7 @@ var (
 
 // collectProxies adds the metrics of the proxies to the page.
 func collectProxies(p *page, list []proxies.Status) {
+	list = perProcess(list)
 	for k := range list {
 		s := &list[k]
 		labels := []string{s.Net.String(), s.NID.String(), s.Name, strconv.Itoa(int(s.PID))}
@@ -38,4 +40,30 @@ func collectProxies(p *page, list []proxies.Status) {
 		p.set(proxyHas, float64(s.Waiting), of("wait")...)
 		p.set(proxyHas, float64(s.Arrivals), of("receive")...)
 	}
+}
+
+// perProcess returns the sums of proxies that have the same labels: several connections of a process to one NI. The
+// sum can carry traffic if one of them can.
+func perProcess(list []proxies.Status) (sums []proxies.Status) {
+	type key struct {
+		nid  lnet.NID
+		name string
+		pid  int32
+	}
+	at := make(map[key]int, len(list))
+	for k := range list {
+		s := &list[k]
+		sum, found := at[key{s.NID, s.Name, s.PID}]
+		if !found {
+			at[key{s.NID, s.Name, s.PID}] = len(sums)
+			sums = append(sums, *s)
+			continue
+		}
+		to := &sums[sum]
+		to.Up = to.Up || s.Up
+		to.Sends, to.Waiting, to.Arrivals = to.Sends+s.Sends, to.Waiting+s.Waiting, to.Arrivals+s.Arrivals
+		to.Sent, to.SentBytes, to.Failed = to.Sent+s.Sent, to.SentBytes+s.SentBytes, to.Failed+s.Failed
+		to.Received, to.ReceivedBytes = to.Received+s.Received, to.ReceivedBytes+s.ReceivedBytes
+	}
+	return sums
 }
