@@ -172,6 +172,8 @@ func TestProxiedNets(t *testing.T) {
 			t.Errorf("%q: %s", wrong, out)
 		}
 	}
+	l.Must(t, "udsp", "add", "--src", "udp3", "--priority", "0")
+	l.Must(t, "udsp", "del", "--idx", "0")
 	l.Must(t, "net", "set", "--net", "udp3", "--lnd-timeout", "33")
 	awaitText(t, l, "timeout: 33", "net", "show", "-v", "--net", "udp3")
 
@@ -181,6 +183,14 @@ func TestProxiedNets(t *testing.T) {
 	}
 	if out := l.Must(t, "plan", backup); strings.TrimSpace(out) != "" {
 		t.Errorf("the plan of what lnetd has:\n%s", out)
+	}
+	later := filepath.Join(p.dir, "later.yaml")
+	if err := os.WriteFile(later, []byte("lnetd: {proxies: {net_types: [{name: udp, number: 200}, {name: later, number: 201}]}}\n"+
+		"route: [{net: later, gateway: 127.0.0.9@tcp}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.Must(t, "plan", "--add", later); !strings.Contains(out, "route add --net later") {
+		t.Errorf("the plan with another net type:\n%s", out)
 	}
 	l.Must(t, "net", "del", "--net", "udp")
 	l.Must(t, "net", "del", "--net", "udp3")

@@ -31,7 +31,7 @@ func proxiesText(b *strings.Builder, all *api.Clients) {
 	}
 	lines.write(b, "")
 	for _, u := range all.Unserved {
-		fmt.Fprintf(b, "%s is down: %s\n", u.NID, u.Reason)
+		fmt.Fprintf(b, "%s is down: %s\n", u.NI, u.Reason)
 	}
 }
 

@@ -197,7 +197,7 @@ func TestClientsSocketIsFound(t *testing.T) {
 
 // A full disk has its own remedy when the socket for clients is created.
 func TestClientsSocketOnAFullDisk(t *testing.T) {
-	f, ok := errors.AsType[*api.Fault](socketUnusable("clients", "transport", "/run/lnetd/clients", syscall.ENOSPC))
+	f, ok := errors.AsType[*api.Fault](socketUnusable("clients", "transport", `disable "transport"`, "/run/lnetd/clients", syscall.ENOSPC))
 	if !ok || !strings.HasPrefix(f.Remedy, "the file system of /run/lnetd/clients is full") || !strings.Contains(f.Remedy, "transport: socket") {
 		t.Errorf("%+v", f)
 	}

@@ -125,6 +125,10 @@ func remedyNoDriver(t lnet.NetType) string {
 			"(Debian packages gcc, libibverbs-dev, librdmacm-dev); " +
 			"to keep the NI in the configuration until such an lnetd runs, use: lnetdctl import --wait"
 	}
+	if slices.ContainsFunc(lnet.AddedTypes(), func(n lnet.NamedType) bool { return n.Type == t }) {
+		return "restart lnetd with this net type in \"lnetd: proxies: net_types\" of its configuration, or remove the net; " +
+			"to keep the NI in the configuration until then, use: lnetdctl import --wait"
+	}
 	return fmt.Sprintf("remove the net: lnetd has no driver for %s nets, but can reach them through a router (\"route\"); ", t) +
 		"to keep the NI in the configuration, use: lnetdctl import --wait"
 }

@@ -108,6 +108,9 @@ func (b *backend) additions(r *api.NetAddition) (_ []config.NI, warnings []strin
 			warnings = append(warnings, text+"; "+mismatchRemedy)
 		}
 		for _, n := range s.NIs {
+			if err := b.node.drivers.checkProxy(r.Proxy, n.Net.Type()); err != nil {
+				return nil, nil, err
+			}
 			one := ni
 			one.Net, one.Device, one.NID = n.Net, n.Device, n.NID
 			if n.CPTs != nil {
@@ -171,16 +174,15 @@ func (b *backend) template(r *api.NetAddition) (config.NI, error) {
 	if !r.NID.IsZero() {
 		t = r.NID.Net().Type()
 	}
-	d := b.node.drivers.of(t)
-	if err = config.CheckProxy(r.Proxy, &d.DriverOptions); err != nil {
-		return ni, api.Fault{
-			Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "invalid proxy",
-			Remedy: "proxies serve the nets whose types are in \"lnetd: proxies: net_types\" of the configuration",
-		}.Because(err)
+	if r.IP2Nets == "" {
+		if err := b.node.drivers.checkProxy(r.Proxy, t); err != nil {
+			return ni, err
+		}
 	}
 	if len(r.LND) == 0 {
 		return ni, nil
 	}
+	d := b.node.drivers.of(t)
 	if err = d.CheckTunables(r.LND, false); err != nil {
 		return ni, tunableFault(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
@@ -96,12 +97,25 @@ func proxied(n lnet.NamedType, server *uplnd.Server, host hostnet.Host) Driver {
 		},
 		Defaults: func(config.Values) (lnd.Tunables, lnd.Values) { return uplnd.Defaults() },
 		Usable: func(ni *config.NI) (lnet.NID, string, error) {
-			if !ni.NID.IsZero() {
+			if !ni.NID.IsZero() && (ni.Device == "" || !n.IP) {
 				return ni.NID, ni.Device, nil // the address may exist only on the proxies' network
 			}
 			return hostnet.Usable(host, ni.Net, ni.Device, ni.NID)
 		},
 	}
+}
+
+// checkProxy returns an error if proxies with a name cannot serve the NIs on nets of type typ. An empty name is always
+// possible.
+func (t Drivers) checkProxy(name string, typ lnet.NetType) error {
+	err := config.CheckProxy(name, &t.of(typ).DriverOptions)
+	if err == nil {
+		return nil
+	}
+	return api.Fault{
+		Code: api.CodeRequestInvalid, Errno: -int(syscall.EINVAL), Text: "invalid proxy",
+		Remedy: "proxies serve the nets whose types are in \"lnetd: proxies: net_types\" of the configuration",
+	}.Because(err)
 }
 
 // listenProxies returns a listener on the socket for proxies. It is chosen like that for clients.
@@ -113,7 +127,7 @@ func (d *Daemon) listenProxies(control string) (*unixsocket.Listener, error) {
 		listen: func() (*unixsocket.Listener, error) {
 			l, err := unixsocket.Listen("unixpacket", path, c.Group)
 			if err != nil {
-				return nil, socketUnusable("proxies", "proxies", path, err)
+				return nil, socketUnusable("proxies", "proxies", `remove "net_types"`, path, err)
 			}
 			return l, nil
 		},
@@ -140,13 +154,18 @@ func (b *backend) addProxies(all *api.Clients) {
 	for _, p := range b.proxies.server.Proxies() {
 		all.Proxies = append(all.Proxies, api.ProxyInfo{
 			Name: p.Name, NID: p.NID, PID: p.PID, UID: p.UID, GID: p.GID, Rule: p.Rule, Since: p.Since, Up: p.Up,
-			LNetPIDs: p.PIDs, AreaBytes: p.AreaSize, Sends: p.Sends, Waiting: p.Waiting, Arrivals: p.Arrivals,
+			LNetPIDs: append([]lnet.PID{}, p.PIDs...), AreaBytes: p.AreaSize, Sends: p.Sends, Waiting: p.Waiting, Arrivals: p.Arrivals,
 			Sent: p.Sent, Received: p.Received, SentBytes: p.SentBytes, ReceivedBytes: p.ReceivedBytes, Failed: p.Failed,
 		})
 	}
 	for _, i := range b.node.NIs() {
 		if b.node.drivers.of(i.Net.Type()).Proxied && i.Link != lnd.LinkUp {
-			all.Unserved = append(all.Unserved, api.UnservedNI{NID: i.NID, Reason: i.LinkCause})
+			all.Unserved = append(all.Unserved, api.UnservedNI{NI: i.NID.String(), NID: i.NID, Reason: i.LinkCause})
+		}
+	}
+	for _, w := range b.node.engines.waiting() {
+		if b.node.drivers.of(w.Net.Type()).Proxied {
+			all.Unserved = append(all.Unserved, api.UnservedNI{NI: w.NI.String(), Reason: "it waits for its interface: " + w.cause})
 		}
 	}
 }

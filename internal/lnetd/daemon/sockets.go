@@ -109,7 +109,7 @@ func (d *Daemon) listenClients(control string) (*unixsocket.Listener, error) {
 		listen: func() (*unixsocket.Listener, error) {
 			l, err := clients.Listen(path, c.Group)
 			if err != nil {
-				return nil, socketUnusable("clients", "transport", path, err)
+				return nil, socketUnusable("clients", "transport", `disable "transport"`, path, err)
 			}
 			return l, nil
 		},
@@ -129,12 +129,12 @@ func besideControl(control, name string) string {
 }
 
 // socketUnusable returns the error for an operator if the socket for clients or proxies cannot be used. The
-// section in "lnetd" configures it.
-func socketUnusable(whose, section, path string, err error) error {
+// section in "lnetd" configures it. Without the socket, lnetd can run if the operator does what without says.
+func socketUnusable(whose, section, without, path string, err error) error {
 	other := fmt.Sprintf("set another path in \"lnetd: %s: socket\"", section)
 	f := api.Fault{
 		Code: api.CodeClientsSocket, Errno: -int(api.Errno(err)), Text: fmt.Sprintf("the socket for %s %s cannot be used", whose, path),
-		Remedy: fmt.Sprintf("check the directory and its permissions, %s, or disable %q", other, section),
+		Remedy: fmt.Sprintf("check the directory and its permissions, %s, or %s", other, without),
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		f.Remedy = "stop the process that listens there, or " + other

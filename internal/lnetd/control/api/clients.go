@@ -50,7 +50,9 @@ type ProxyInfo struct {
 
 // UnservedNI is an NI that has no proxy that can carry traffic.
 type UnservedNI struct {
-	NID lnet.NID `json:"nid"`
+	// NI is the NID, or NET(INTERFACE) if the NI waits for its interface. NID is then zero.
+	NI  string   `json:"ni"`
+	NID lnet.NID `json:"nid,omitzero"`
 	// Reason says why, and what to do.
 	Reason string `json:"reason"`
 }
