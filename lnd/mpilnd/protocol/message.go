@@ -136,8 +136,8 @@ func (m *Message) Append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes a message, which must be all of b. After an error, m is undefined. An error of a Query or Reply with
-// another version is none of decoding: Block.Agree reports it.
+// Decode decodes a message, which must be all of b. After an error, m is undefined. Messages with a block are decoded
+// whatever their version is; Block.Agree checks it.
 func (m *Message) Decode(b []byte) error {
 	if len(b) < PrefixSize {
 		return &lnet.TruncatedError{What: "message", Need: PrefixSize, Have: len(b)}

@@ -130,7 +130,7 @@ func TestRejected(t *testing.T) {
 }
 
 // A message that is not of the protocol is distinguished from one of another version. Messages with a block are read in
-// every version, so that both sides learn that they have none in common.
+// every version, so that both sides learn that they have no common version.
 func TestMagicAndVersion(t *testing.T) {
 	valid := messages()
 	short, query := valid["short"], valid["query"]

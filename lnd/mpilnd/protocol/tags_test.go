@@ -8,7 +8,7 @@ import (
 	"github.com/lnetd/lnetd/lnd/mpilnd/protocol"
 )
 
-// The two spaces are disjoint, and tags are unique among those in use. Only when all are in use is none left. A
+// The two spaces are disjoint, and tags are unique among those in use. Allocate fails only if all are in use. A
 // released tag is not reused before all others.
 //
 // PT-1
