@@ -192,6 +192,13 @@ func TestProxiedNets(t *testing.T) {
 	if out := l.Must(t, "plan", "--add", later); !strings.Contains(out, "route add --net later") {
 		t.Errorf("the plan with another net type:\n%s", out)
 	}
+	modprobe := filepath.Join(p.dir, "lnet.conf")
+	if err := os.WriteFile(modprobe, []byte(`options lnet networks="udp5(lo)" routes="udp7 127.0.0.9@udp5"`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.Must(t, "plan", "--add", "--modprobe", modprobe); !strings.Contains(out, "net add --net udp5 --if lo") {
+		t.Errorf("the plan of module parameters:\n%s", out)
+	}
 	l.Must(t, "net", "del", "--net", "udp")
 	l.Must(t, "net", "del", "--net", "udp3")
 	if out := l.Must(t, "plan", backup); !strings.Contains(out, "net add --net udp --if lo --proxy 'any name'") {

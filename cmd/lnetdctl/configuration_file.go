@@ -47,6 +47,9 @@ func (p *program) readDocument(o documentOptions, operands []string) (document, 
 		return document{Document: d}, err
 	}
 	yaml, found, err := modparam.Configuration(d.Name, []byte(d.Text))
+	if err != nil && p.askedNetTypes() { // it may be a name of a net type
+		yaml, found, err = modparam.Configuration(d.Name, []byte(d.Text))
+	}
 	var wrong modparam.Problems
 	if errors.As(err, &wrong) {
 		found = wrong
