@@ -17,7 +17,7 @@ const (
 	CodeSocketUnusable    Code = "control-socket-path" // the control socket's path cannot be used
 	CodePortInUse         Code = "port-used"           // another process listens on the port
 	CodePortForbidden     Code = "port-forbidden"      // the process lacks the privilege to listen on the port
-	CodeClientsSocket     Code = "clients-socket"      // the socket for transfer machines of other processes cannot be used
+	CodeClientsSocket     Code = "clients-socket"      // the socket for transfer machines of other processes, or for proxies, cannot be used
 	CodeInheritedSocket   Code = "inherited-socket"    // a socket passed by systemd cannot be used
 	CodeInterface         Code = "interface"           // an NI cannot be brought up
 	CodeDaemonUnreachable Code = "daemon-unreachable"  // lnetdctl cannot connect to lnetd

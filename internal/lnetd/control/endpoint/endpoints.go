@@ -72,7 +72,7 @@ var (
 			takes("`kind`, and `source` and `dest` or `all`")
 	ResetFaults = change[api.Done]("/v1/faults/reset", "reset their counters to zero")
 
-	Clients    = get[api.Clients]("/v1/clients", "processes whose transfer machines lnetd hosts").withoutLNet()
+	Clients    = get[api.Clients]("/v1/clients", "processes whose transfer machines lnetd hosts, and proxies").withoutLNet()
 	DropClient = remove[api.ClientDrop]("/v1/clients", "cut one off, without waiting for its end").withoutLNet()
 
 	LstStatus = get[api.LstStatus]("/v1/lst", "LNet selftest on this node; its commands are in [selftest.md](selftest.md)").withoutLNet()

@@ -100,8 +100,11 @@ var examples = []example{
 	{"POST", "/v1/lst/disable", `{"force":true}`},
 }
 
-// exampleDaemon returns the daemon that answers the examples.
+// exampleDaemon returns the daemon that answers the examples. Its configuration names the net type mpi.
 func exampleDaemon(lst *console.Console) *controltest.Daemon {
+	if err := lnet.NameType(lnet.NamedType{Type: 127, Name: "mpi", IP: true}); err != nil {
+		panic(err)
+	}
 	buffers := api.Pools{
 		Tiny: api.Pool{Buffers: 512, Credits: 512, MinCredits: 500}, Small: api.Pool{Pages: 1, Buffers: 4096, Credits: 4096, MinCredits: 4090},
 		Large: api.Pool{Pages: 256, Buffers: 256, Credits: 256, MinCredits: 250},
@@ -142,7 +145,10 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 				Completions: 2, Waits: 3, BellReads: 2, BellWrites: 2,
 				Queues: []api.ClientQueue{{Queue: "mRECV", Depth: 1, Completed: 2, Bytes: 300}},
 			}},
-		}}},
+		}}, ProxySocket: "/run/lnetd/proxies.sock", Proxies: []api.ProxyInfo{{
+			Name: "mpi", NID: nid("10.0.0.1@mpi"), PID: 4712, UID: 1000, GID: 1000, Rule: "cluster", Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Up: true,
+			LNetPIDs: []lnet.PID{lnet.PIDLustre}, AreaBytes: 32 << 20, Sends: 1, Sent: 12, Received: 10, SentBytes: 4096, ReceivedBytes: 2048,
+		}}, Unserved: []api.UnservedNI{{NI: "mpi1(eth7)", Reason: "it waits for its interface: there is no such interface"}}},
 		Lst: exampleLst{lst}, WaitList: []api.WaitingNI{{Net: lnet.MakeNet(lnet.TypeTCP, 0), Interface: "eth7", Cause: "there is no such interface"}},
 		Ill:        api.Recovery{Local: nids(), Peers: nids("10.0.0.2@tcp")},
 		ChangeFunc: exampleChange,
