@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/uplnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -17,6 +19,8 @@ type scripted struct {
 	nid   lnet.NID
 	// within is called by Open.
 	within func(s *scripted)
+	// sends, if it is set, is called by Send.
+	sends  func(m *lnd.Tx)
 	opened chan struct{} // closed by Open
 
 	mu      sync.Mutex // guards placed
@@ -47,7 +51,6 @@ func (s *scripted) Tunables() lnd.Tunables      { return lnd.Tunables{} }
 func (s *scripted) Timeout() time.Duration      { return 0 }
 func (s *scripted) Options() lnd.Values         { return nil }
 func (s *scripted) Link() lnd.LinkState         { return lnd.LinkUp }
-func (s *scripted) Send(m *lnd.Tx)              { m.Done.Sent(m, nil) }
 func (s *scripted) Disconnect(lnet.NID)         {}
 func (s *scripted) Refusals() lnd.RefusalCounts { return lnd.RefusalCounts{} }
 func (s *scripted) LinkBack(lnet.NID)           {}
@@ -56,6 +59,13 @@ func (s *scripted) Counters() []lnd.Counter     { return nil }
 func (s *scripted) Close(context.Context) error { return nil }
 
 func (s *scripted) Recall(lnet.NID, func(m *lnd.Tx) bool) {}
+
+func (s *scripted) Send(m *lnd.Tx) {
+	if s.sends != nil {
+		s.sends(m)
+	}
+	m.Done.Sent(m, nil)
+}
 
 // Receive places a message, whose payload comes at once.
 func (s *scripted) Receive(m *lnd.Rx, p lnd.Placement) {
@@ -165,6 +175,30 @@ func TestLargeArrivalsUnplaced(t *testing.T) {
 	u.set(&u.hold, false)
 	d.await(d.arrive(t, numbered(20), 7))
 	u.await(t, "received 7: ok")
+}
+
+// Given several messages in the ring, then the driver learns of each that another one to the same peer follows.
+func TestMoreMessagesFollow(t *testing.T) {
+	more, release := make(chan bool, 6), make(chan struct{})
+	d := newScripted(nil)
+	d.sends = func(m *lnd.Tx) {
+		more <- m.More
+		<-release
+	}
+	u := serveScripted(t, d, false, 0, 1024)
+	u.put(peer, 0, nil)
+	got := []bool{<-more}
+	other := lnet.ProcessID{NID: numbered(3), PID: lnet.PIDLustre}
+	for k, to := range []lnet.ProcessID{peer, peer, other, other, peer} {
+		u.put(to, uint64(k+1), nil)
+	}
+	close(release)
+	for range 5 {
+		got = append(got, <-more)
+	}
+	if d := cmp.Diff([]bool{false, true, false, true, false, false}, got); d != "" {
+		t.Error(d)
+	}
 }
 
 // A message from the NI itself is a protocol error of the driver's peer, and is not reported to lnetd.

@@ -31,7 +31,11 @@ type guest struct {
 	stopping atomic.Bool
 	// messages are the messages that lnetd has ordered to send.
 	messages sync.Pool // *message
-	asked    int       // PIDs that lnetd has not answered for; used by the goroutine that reads orders
+	// The goroutine that reads orders uses the fields below. asked is the number of PIDs that lnetd has not answered
+	// for.
+	asked   int
+	entry   [protocol.EntrySize]byte
+	entries [2]protocol.Entry
 
 	mu       sync.Mutex // guards the fields below
 	over     bool       // the ring must not be used
@@ -165,31 +169,17 @@ func (g *guest) register() {
 
 // read carries out orders until the ring is shut or stopping is set.
 func (g *guest) read() error {
-	var b [protocol.EntrySize]byte
-	var e protocol.Entry
 	orders := &g.ring.Completions
 	for {
-		n := 0
-		for ; ; n++ {
-			more, err := orders.Read(b[:])
-			if err != nil {
-				return err
-			}
-			if !more {
-				break
-			}
-			if err := e.DecodeOrder(&b); err != nil {
-				return fmt.Errorf("proxy: order of lnetd: %w", err)
-			}
-			if err := g.carryOut(&e); err != nil {
-				return err
-			}
+		found, err := g.readBatch()
+		if err != nil {
+			return err
 		}
 		orders.Release()
 		if g.stopping.Load() {
 			return nil
 		}
-		if n > 0 {
+		if found {
 			continue
 		}
 		if err := orders.Wait(time.Time{}); errors.Is(err, shared.ErrShut) || errors.Is(err, shared.ErrGone) {
@@ -197,6 +187,34 @@ func (g *guest) read() error {
 		} else if err != nil {
 			return err
 		}
+	}
+}
+
+// readBatch carries out the orders that are in the ring, and reports whether there were any. Each is carried out
+// when the next one is known: if both are messages to one peer, the driver may send them together.
+func (g *guest) readBatch() (found bool, err error) {
+	e, next := &g.entries[0], &g.entries[1]
+	for {
+		more, err := g.ring.Completions.Read(g.entry[:])
+		if err != nil {
+			return found, err
+		}
+		if more {
+			if err := next.DecodeOrder(&g.entry); err != nil {
+				return found, fmt.Errorf("proxy: order of lnetd: %w", err)
+			}
+		}
+		if found {
+			e.More = e.More || more && next.Op == protocol.Send && next.Peer == e.Peer
+			if err := g.carryOut(e); err != nil {
+				return found, err
+			}
+		}
+		if !more {
+			return found, nil
+		}
+		found = true
+		e, next = next, e
 	}
 }
 
