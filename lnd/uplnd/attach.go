@@ -83,7 +83,7 @@ func (s *Server) attach(conn *net.UnixConn) (*proxyEnd, error) {
 	p, err := s.newProxyEnd(conn, i, &who)
 	if err != nil {
 		s.release(who.UID)
-		i.refused.Store(&refusal{who, err})
+		i.refused.Store(&refusal{who, who.Since, "was refused", err})
 		return nil, err
 	}
 	return p, nil
@@ -120,7 +120,7 @@ func (s *Server) choose(conn *net.UnixConn, who *Proxy) (*ni, error) {
 			concerned = onNet
 		}
 		for _, i := range concerned {
-			i.refused.Store(&refusal{*who, err})
+			i.refused.Store(&refusal{*who, who.Since, "was refused", err})
 		}
 		return nil, err
 	}

@@ -28,7 +28,7 @@ type ni struct {
 	log     *boundedlog.Log
 	// ownLog is what log is derived from, or nil if that is the server's.
 	ownLog *boundedlog.Log
-	// refused is the last attempt to attach since a proxy was attached or has left, or nil.
+	// refused is the last refusal or cut-off of a proxy since one was attached or has left, or nil.
 	refused atomic.Pointer[refusal]
 	// out makes the completions of messages to be sent, so that a completion that sends again leads to iteration.
 	out peering.Outbox
@@ -248,7 +248,6 @@ func (i *ni) leave(p *proxyEnd) {
 	i.routes.Store(&routes)
 	i.mu.Unlock()
 	i.count.detached.Add(1)
-	i.refused.Store(nil)
 	i.checkLink()
 }
 

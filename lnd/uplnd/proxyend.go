@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -218,7 +219,7 @@ func (p *proxyEnd) finish() {
 	p.mu.Unlock()
 	closing := errors.Is(cause, errClosing)
 	if !closing {
-		p.logEnd(cause)
+		p.noteEnd(cause)
 		p.losePeers(cause)
 	}
 	p.ni.leave(p)
@@ -229,13 +230,16 @@ func (p *proxyEnd) finish() {
 	_ = p.area.Close()
 }
 
-func (p *proxyEnd) logEnd(cause error) {
+// noteEnd logs why the proxy ends, and keeps a cut-off as the reason why the NI has no proxy.
+func (p *proxyEnd) noteEnd(cause error) {
 	of := boundedlog.About("proxy", p.Name)
 	attrs := []slog.Attr{slog.Int("pid", int(p.PID)), slog.Uint64("uid", uint64(p.UID)), slog.Any("cause", cause)}
 	if errors.Is(cause, errGone) {
+		p.ni.refused.Store(nil)
 		p.ni.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "a proxy has closed its connection; its messages fail", Of: of}, attrs...)
 		return
 	}
+	p.ni.refused.Store(&refusal{p.Proxy, time.Now(), "was cut off", cause})
 	p.ni.count.cutOff.Add(1)
 	p.ni.server.punish(p.UID)
 	p.ni.log.Report(boundedlog.Line{

@@ -64,15 +64,17 @@ func (p *proxyEnd) status(routes map[lnet.PID]*proxyEnd) Status {
 	return s
 }
 
-// refusal is an attempt of a process to attach that failed.
+// refusal is an attempt of a process to attach that failed, or the cut-off of a proxy.
 type refusal struct {
-	who Proxy
-	err error
+	who  Proxy
+	at   time.Time
+	what string // "was refused" or "was cut off"
+	err  error
 }
 
 func (r *refusal) String() string {
-	return fmt.Sprintf("proxy %q, pid %d, uid %d, was refused at %s: %v",
-		r.who.Name, r.who.PID, r.who.UID, r.who.Since.Format(time.DateTime), r.err)
+	return fmt.Sprintf("proxy %q, pid %d, uid %d, %s at %s: %v",
+		r.who.Name, r.who.PID, r.who.UID, r.what, r.at.Format(time.DateTime), r.err)
 }
 
 // LinkCause implements lnd.LinkExplainer. It says why the NI is not up, and what to do.

@@ -136,6 +136,11 @@ func TestRefusals(t *testing.T) {
 	says(one.iface, `no proxy with the name "fake" is attached`)
 	ask("wrong")
 	says(one.iface, `was refused at 20`)
+	f = attach(t, s, self)
+	f.report(protocol.Entry{Op: protocol.Send})
+	_ = f.cutOff()
+	one.awaitProxies(0)
+	says(one.iface, `was cut off at 20`)
 }
 
 // A message to the NI that it is sent from never reaches a proxy, which has no such peer. Errors of other messages

@@ -20,7 +20,7 @@ var (
 )
 
 // startProxied is startNode for a configuration with nets that proxies serve. No proxy is attached.
-func startProxied(t *testing.T, text string) *nodeRun {
+func startProxied(t *testing.T, text string) (*nodeRun, *fakeNetwork) {
 	t.Helper()
 	h := host(lo, device("eth0", "10.77.0.11/24"), device("eth1", "10.78.0.11/24"))
 	server, err := uplnd.NewServer(uplnd.Config{Host: h})
@@ -32,16 +32,19 @@ func startProxied(t *testing.T, text string) *nodeRun {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	c := parse(t, text+"\nlnetd: {proxies: {net_types: [{name: guests, number: 233}, {name: ring, number: 234, addresses: number}]}}")
+	c := parse(t, text+netTypes)
 	r := startNodeWith(t, c, Drivers{TCP(h), proxied(guests, server, h), proxied(ring, server, h)})
 	r.backend.proxies = &proxiesTask{server: server, listener: l}
-	return r.ready(t)
+	return r.ready(t), h
 }
+
+// netTypes names guests and ring in a configuration.
+const netTypes = "\nlnetd: {proxies: {net_types: [{name: guests, number: 233}, {name: ring, number: 234, addresses: number}]}}"
 
 // An NI without a proxy is listed with the reason, also if it waits for its interface or for an address that the
 // configuration demands of the interface.
 func TestUnservedNIs(t *testing.T) {
-	r := startProxied(t, `
+	r, _ := startProxied(t, `
 net:
   - {net type: guests, nid: 192.0.2.7@guests}
   - {net type: guests1, interfaces: {0: eth0}, proxy: mpi}
@@ -70,7 +73,7 @@ net:
 
 // The name of proxies is valid with rules, whose nets are known only when they are resolved.
 func TestProxiesOfRules(t *testing.T) {
-	r := startProxied(t, "net: [{net type: tcp, interfaces: {0: eth0}}]")
+	r, _ := startProxied(t, "net: [{net type: tcp, interfaces: {0: eth0}}]")
 	if err := r.addNet(t, api.NetAddition{IP2Nets: "guests(eth1) 10.78.*.*", Proxy: "mpi"}); err != nil {
 		t.Error(err)
 	}
@@ -91,5 +94,18 @@ func TestRemedyOfANewNetType(t *testing.T) {
 	ni := config.NI{Net: lnet.MakeNet(guests.Type, 0), Where: "d.yaml:3: net[0]"}
 	if p := undriven("d.yaml", &ni); !strings.Contains(p.Remedy, "restart lnetd") {
 		t.Errorf("the remedy is %q", p.Remedy)
+	}
+}
+
+// A reload gives an NI the present address of its interface if the interface has lost the former one.
+func TestProxiedNIMoves(t *testing.T) {
+	const text = "net: [{net type: guests, interfaces: {0: eth0}, proxy: mpi}]"
+	r, h := startProxied(t, text)
+	h.Set(lo, device("eth0", "10.77.0.12/24"))
+	if err := r.reload(t, parse(t, text+netTypes)); err != nil {
+		t.Fatal(err)
+	}
+	if ni := r.backend.Nets()[1].NIs[0]; ni.NID.String() != "10.77.0.12@guests" || ni.Proxy != "mpi" {
+		t.Errorf("the NI is %s for proxies with the name %q", ni.NID, ni.Proxy)
 	}
 }
