@@ -138,6 +138,33 @@ func TestStaleMessages(t *testing.T) {
 	})
 }
 
+// Messages that arrive when the interface is closed can be received nevertheless.
+//
+// MPI-4
+func TestDrain(t *testing.T) {
+	play(t, fake.Options{}, nil, func(s *stage) {
+		s.open()
+		if err := s.i.Close(s.Context()); err != nil {
+			t.Error(err)
+		}
+		var sends []uint64
+		for range 3 {
+			sends = append(sends, s.write(protocol.ShortTag, []byte("late")))
+		}
+		s.after = func() {
+			if err := s.d.Drain(); err != nil {
+				t.Error(err)
+			}
+		}
+		s.d.Close()
+		for _, id := range sends {
+			if _, ok := s.await(id); !ok {
+				t.Error("a message was not received")
+			}
+		}
+	})
+}
+
 // A message that MPI reports before an earlier one waits for it.
 func TestOrderOfReports(t *testing.T) {
 	play(t, fake.Options{}, nil, func(s *stage) {

@@ -2,6 +2,7 @@ package mpilnd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -23,7 +24,8 @@ type stage struct {
 	d     *Driver
 	i     lnd.Interface
 	upper *recorder
-	run   error // the result of Driver.Run, when it has returned
+	run   error  // the result of Driver.Run, when it has returned
+	after func() // called in the goroutine of Run when it has returned
 
 	mpi      boundary.MPI // of the puppet
 	comm     boundary.Comm
@@ -58,7 +60,9 @@ func play(t *testing.T, o fake.Options, change func(c *Config), f func(s *stage)
 				t.Error(err)
 			}
 			opened <- d
-			s.run = d.Run()
+			if s.run = d.Run(); s.after != nil {
+				s.after()
+			}
 		})
 		s.mpi = s.job.Rank(1)
 		var err error
@@ -71,7 +75,7 @@ func play(t *testing.T, o fake.Options, change func(c *Config), f func(s *stage)
 		}
 		s.upper.i = s.i
 		defer func() {
-			if err := s.i.Close(context.Background()); err != nil {
+			if err := s.i.Close(context.Background()); err != nil && !errors.Is(err, lnd.ErrClosed) {
 				t.Error(err)
 			}
 			s.d.Close()

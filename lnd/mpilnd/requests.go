@@ -1,6 +1,7 @@
 package mpilnd
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -195,6 +196,29 @@ func (d *Driver) report(err error) error {
 
 // failed returns the error of a message whose request has failed.
 func failed(err error) error { return fmt.Errorf("%w: %w", syscall.EIO, err) }
+
+// Drain receives and discards short messages that have arrived since the interface was closed, such as the BYE of a peer
+// that has closed its interface at the same time. Some libraries complain about messages that nothing has received. The
+// goroutine of Run may call it when Run has returned nil. It makes sense after a barrier of all processes.
+func (d *Driver) Drain() error {
+	b := d.memory.shortBuffer()
+	var done [1]boundary.Done
+	for _, comm := range d.config.Comms {
+		for received := true; received; received = !done[0].Cancelled && done[0].Err == nil {
+			id := d.requests.add(request{})
+			if err := errors.Join(comm.Receive(boundary.Any, protocol.ShortTag, b, id), comm.Cancel(id)); err != nil {
+				return err
+			}
+			for done[0] = (boundary.Done{}); done[0].ID != id; { // former requests may complete too
+				if _, err := d.config.MPI.Poll(done[:], closeWait); err != nil {
+					return err
+				}
+				d.requests.remove(done[0].ID)
+			}
+		}
+	}
+	return nil
+}
 
 // buffers are free memory of the driver: for short messages, and by powers of 2 for payloads.
 type buffers struct {
