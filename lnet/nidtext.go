@@ -80,6 +80,7 @@ var (
 	errDottedQuad = errors.New("address is not four decimal numbers 0 to 255 joined by dots")
 	errIPv6       = errors.New("address is not an IPv6 address (brackets and zones are not allowed)")
 	errNumber     = errors.New("address is not a number of 32 bits, decimal or hexadecimal after 0x")
+	errHex        = errors.New("address is not a hexadecimal number of 32 bits, without 0x")
 	errManyAt     = errors.New("more than one @")
 )
 
@@ -130,13 +131,13 @@ func parseNID(s string) (NID, error) {
 	case strings.Contains(address, ":"):
 		return parseWords(net, address)
 	}
-	parse := parseAddress
+	parse, invalid := parseAddress, errNumber
 	if nameless {
-		parse = parseHex
+		parse, invalid = parseHex, errHex
 	}
 	v, ok := parse(address, ^uint32(0))
 	if !ok {
-		return NID{}, errNumber
+		return NID{}, invalid
 	}
 	return NIDFromNumber(net, v), nil
 }

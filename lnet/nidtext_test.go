@@ -150,6 +150,9 @@ func TestUnknownNIDsPrint(t *testing.T) {
 			t.Errorf("%q is read as %s", bad, got)
 		}
 	}
+	if _, err := ParseNID("0x1f@<17:0>"); !errors.Is(err, errHex) { // decimal numbers and 0x are for types with names
+		t.Error(err)
+	}
 }
 
 func TestNIDInJSON(t *testing.T) {
