@@ -1,0 +1,75 @@
+package job
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lnetd/lnetd/lnd/mpilnd"
+	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// Defaults and limits of Config (mpilnd B.4, B.9).
+const (
+	DefaultRankBits = 14
+	MinRankBits     = 8
+	MaxRankBits     = 20
+	DefaultTimeout  = time.Minute
+)
+
+// Config configures Start. Open, Net and Driver are required. Net and RankBits must be the same in all processes.
+type Config struct {
+	// Open opens MPI. It is called once, by a goroutine that is locked to its thread and makes all calls of MPI.
+	Open func() (boundary.MPI, error)
+	// Net is the net of all processes.
+	Net lnet.Net
+	// Proxy is set in proxies.
+	Proxy *Proxy
+	// Name is the name of this host, which the others display. It is cut after 64 bytes.
+	Name string
+	// RankBits is the number of low bits of a client's address that are its rank: MinRankBits to MaxRankBits. The bits
+	// above are the slot of the application. 0 means DefaultRankBits.
+	RankBits int
+	// Timeout is how long Start and Close wait for the other processes. 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Driver is the driver's configuration. Start sets MPI, Comms, Peers, Type, PID and Proxy.
+	Driver mpilnd.Config
+	// Abort makes each error of MPI end all processes of the job with the exit status 1 (MPI-3). Otherwise the
+	// operation concerned fails.
+	Abort bool
+}
+
+// Proxy is what a proxy has of the lnetd of its host (UP-3). Start calls the functions in the goroutine of MPI,
+// while the other processes wait.
+type Proxy struct {
+	// NID is the NID of the NI that the proxy serves.
+	NID lnet.NID
+	// Allocate returns a PID that no other application has. Only the proxy with the lowest rank is asked. Start asks
+	// again if another proxy cannot register the PID.
+	Allocate func() (lnet.PID, error)
+	// Register reserves the PID that the first proxy has allocated. It is called in the other proxies.
+	Register func(pid lnet.PID) error
+}
+
+// resolve validates c and sets defaults.
+func (c *Config) resolve() error {
+	c.RankBits = cmp.Or(c.RankBits, DefaultRankBits)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	switch {
+	case c.Open == nil:
+		return errors.New("Config.Open is not set")
+	case c.RankBits < MinRankBits || c.RankBits > MaxRankBits:
+		return fmt.Errorf("RankBits is %d, not from %d to %d", c.RankBits, MinRankBits, MaxRankBits)
+	case c.Proxy == nil:
+		return nil
+	case c.Proxy.Allocate == nil || c.Proxy.Register == nil:
+		return errors.New("Proxy.Allocate and Proxy.Register must be set")
+	case c.Proxy.NID.Net() != c.Net:
+		return fmt.Errorf("the NID %s of the proxy is not on the net %s", c.Proxy.NID, c.Net)
+	case isClient(c.Proxy.NID):
+		return fmt.Errorf("the NID %s of the proxy is one of clients, whose first octet is 0", c.Proxy.NID)
+	}
+	return nil
+}

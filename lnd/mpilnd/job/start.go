@@ -1,0 +1,130 @@
+package job
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
+	"github.com/lnetd/lnetd/lnet"
+)
+
+// maxAttempts is how many PIDs are tried. Two applications have the same slot by chance.
+const maxAttempts = 64
+
+// starter is one process during the collective start. Its methods are called by the goroutine of MPI, in the same
+// order in all processes.
+type starter struct {
+	config *Config
+	comm   boundary.Comm
+	all    roster
+	root   int // the rank that chooses the PID: the first proxy, or rank 0
+}
+
+// exchange returns the table, which is the same in all processes (MPI-14).
+func (s *starter) exchange() (*Table, lnet.PID, error) {
+	if err := s.gather(); err != nil {
+		return nil, 0, err
+	}
+	proxies := s.all.proxies()
+	if len(proxies) > 0 {
+		s.root = proxies[0]
+	}
+	for range maxAttempts {
+		pid, err := s.choose()
+		if err != nil {
+			return nil, 0, err
+		}
+		agreed := true
+		if len(proxies) > 1 {
+			if agreed, err = s.register(pid); err != nil {
+				return nil, 0, err
+			}
+		}
+		if agreed {
+			return s.all.table(pid), pid, nil
+		}
+	}
+	return nil, 0, fmt.Errorf("the proxies cannot register any of %d PIDs", maxAttempts)
+}
+
+// gather collects the records of all processes at rank 0, and broadcasts them.
+func (s *starter) gather() error {
+	r := record{role: client, rankBits: s.config.RankBits, net: s.config.Net, name: s.config.Name}
+	if p := s.config.Proxy; p != nil {
+		r.role, r.nid = proxy, p.NID
+	}
+	all := make([]byte, recordSize*s.comm.Size())
+	into := all
+	if s.comm.Rank() != 0 {
+		into = nil
+	}
+	if err := s.comm.Gather(r.encode(), into, 0); err != nil {
+		return fmt.Errorf("gather the addresses: %w", err)
+	}
+	if err := s.comm.Broadcast(all, 0); err != nil {
+		return fmt.Errorf("broadcast the addresses: %w", err)
+	}
+	var err error
+	s.all, err = readRoster(all)
+	return err
+}
+
+// choose lets the root choose a PID, and broadcasts it. 0 means that it has none (MPI-13).
+func (s *starter) choose() (lnet.PID, error) {
+	var pid lnet.PID
+	var own error
+	if s.comm.Rank() == s.root {
+		pid, own = s.allocate()
+	}
+	b := binary.LittleEndian.AppendUint32(nil, uint32(pid))
+	if err := s.comm.Broadcast(b, s.root); err != nil {
+		return 0, fmt.Errorf("broadcast the PID: %w", err)
+	}
+	if pid = lnet.PID(binary.LittleEndian.Uint32(b)); pid != 0 {
+		return pid, nil
+	}
+	if own == nil {
+		own = fmt.Errorf("the proxy of rank %d has not allocated a PID for the application", s.root)
+	}
+	return 0, own
+}
+
+// allocate returns a PID for the application.
+func (s *starter) allocate() (lnet.PID, error) {
+	for range maxAttempts {
+		pid := randomPID()
+		if s.config.Proxy != nil {
+			var err error
+			if pid, err = s.config.Proxy.Allocate(); err != nil {
+				return 0, fmt.Errorf("allocate a PID: %w", err)
+			}
+		}
+		if validPID(pid, s.config.RankBits) {
+			return pid, nil
+		}
+	}
+	return 0, errors.New("no PID with a valid slot")
+}
+
+// register lets the other proxies register a PID, and reports whether all have.
+func (s *starter) register(pid lnet.PID) (bool, error) {
+	answer := []byte{1}
+	if p := s.config.Proxy; p != nil && s.comm.Rank() != s.root && p.Register(pid) != nil {
+		answer[0] = 0
+	}
+	var all []byte
+	if s.comm.Rank() == s.root {
+		all = make([]byte, s.comm.Size())
+	}
+	if err := s.comm.Gather(answer, all, s.root); err != nil {
+		return false, fmt.Errorf("gather the answers of the proxies: %w", err)
+	}
+	for _, a := range all {
+		answer[0] &= a
+	}
+	if err := s.comm.Broadcast(answer, s.root); err != nil {
+		return false, fmt.Errorf("broadcast the answer of the proxies: %w", err)
+	}
+	return answer[0] == 1, nil
+}
