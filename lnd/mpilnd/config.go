@@ -39,8 +39,6 @@ type Config struct {
 	Tunables lnd.Tunables
 	// Timeout is the LND timeout. 0 means LNet's current timeout (lnd.Upper.LNDTimeout).
 	Timeout time.Duration
-	// Spin is how often in a row MPI is polled without result before the driver waits.
-	Spin int
 	// ShortMax is the longest payload in bytes that is sent with its header.
 	ShortMax int
 	// ReceivePool is the number of receives for short messages that are posted on each communicator. 0 means as many
@@ -65,10 +63,6 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Timeout }, lnd.Tunable{
 		Name: "timeout", Parameter: "timeout", Max: 24 * 3600, Unit: lnd.Seconds, Live: true, PerNet: true,
 		Help: "time without an answer until a message fails; 0: lnd_timeout",
-	}),
-	lnd.NumberIn(func(c *Config) *int { return &c.Spin }, lnd.Tunable{
-		Name: "spin", Parameter: "spin", Max: 1 << 20, Default: 100, Live: true,
-		Help: "polls of MPI without result before the driver waits",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.ShortMax }, lnd.Tunable{
 		Parameter: "short_max", Min: 0, Max: lnet.MTU, Default: 8192, Unit: lnd.Bytes,

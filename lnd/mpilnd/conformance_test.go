@@ -85,7 +85,7 @@ func newJob(t *testing.T, n int, o fake.Options, change ...func(c *Config)) *job
 			}
 			m.comm = comm
 			c := DefaultConfig()
-			c.MPI, c.Comms, c.Peers, c.Spin = m, []boundary.Comm{wired{comm, m}}, ranks(n), 10
+			c.MPI, c.Comms, c.Peers = m, []boundary.Comm{wired{comm, m}}, ranks(n)
 			for _, f := range change {
 				f(&c)
 			}

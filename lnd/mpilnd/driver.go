@@ -116,12 +116,10 @@ func (d *Driver) Run() error {
 		}
 	}()
 	done := make([]boundary.Done, batch)
-	for idle := 0; ; idle++ {
-		if d.runTasks() {
-			idle = 0
-		}
+	for {
+		d.runTasks()
 		d.returnCredits()
-		wait, stop := d.pause(idle)
+		wait, stop := d.pause()
 		if stop {
 			return nil
 		}
@@ -133,27 +131,20 @@ func (d *Driver) Run() error {
 		}
 		for k := range done[:n] {
 			d.requests.complete(d, &done[k])
-			idle = 0
 		}
 		d.watch()
 	}
 }
 
-// pause returns how long the next Poll waits. stop is set when Run has to return.
-func (d *Driver) pause(idle int) (wait time.Duration, stop bool) {
-	spin := d.config.Spin
-	if d.ni != nil {
-		spin = d.ni.options.Load().Spin
-	}
+// pause returns how long the next Poll may wait. stop is set when Run has to return.
+func (d *Driver) pause() (wait time.Duration, stop bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case len(d.tasks) > 0 || len(d.touched) > 0:
+	case len(d.tasks) > 0:
 		return 0, false
 	case d.stopping:
 		return 0, true
-	case idle < spin:
-		return 0, false
 	}
 	d.sleeping = true
 	if d.ni == nil {
@@ -201,8 +192,8 @@ func (d *Driver) runRest() {
 	}
 }
 
-// runTasks runs the tasks in the list. It returns false if the list is empty.
-func (d *Driver) runTasks() bool {
+// runTasks runs the tasks in the list.
+func (d *Driver) runTasks() {
 	d.mu.Lock()
 	list := d.tasks
 	d.tasks, d.spare = d.spare[:0], nil
@@ -219,7 +210,6 @@ func (d *Driver) runTasks() bool {
 	}
 	clear(list)
 	d.spare = list
-	return len(list) > 0
 }
 
 // watch watches the peers if that is due, and ends an interface that is closing.
