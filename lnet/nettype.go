@@ -114,6 +114,9 @@ func (t NamedType) check(all []NamedType) error {
 		strings.Trim(t.Name, "abcdefghijklmnopqrstuvwxyz0123456789") != "":
 		return fmt.Errorf("not 1 to %d lower-case letters and digits, with letters at both ends", maxTypeName)
 	}
+	if t.Type == TypeTOFU {
+		return errors.New("LNet has reserved the type")
+	}
 	for _, o := range all {
 		switch {
 		case o.Type == t.Type:

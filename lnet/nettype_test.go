@@ -56,7 +56,7 @@ func TestNameTypeRefusesNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []NamedType{
-		{0, "zero", true}, {255, "any", true}, {204, "", true}, {204, "a-b", true}, {204, "Upper", true},
+		{0, "zero", true}, {255, "any", true}, {TypeTOFU, "tofu", false}, {204, "", true}, {204, "a-b", true}, {204, "Upper", true},
 		{204, "ends1", true}, {204, "1begins", true}, {204, "longerthan15chars", true}, {204, "ümlaut", true},
 		{TypeTCP, "other", true}, {TypeTCP, "tcp", false}, {204, "tcp", true}, {204, "t", true}, {204, "tcpx", true}, {204, "loop", true},
 		{203, "again", true}, {203, "taken", false}, {204, "taken", true}, {204, "take", true}, {204, "takens", true},

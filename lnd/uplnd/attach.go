@@ -101,6 +101,7 @@ func (s *Server) release(uid uint32) {
 // choose returns the NI that a process wants to serve, if it may. It counts the process as a proxy. It notes a
 // refusal in the NIs that the process wants to serve.
 func (s *Server) choose(conn *net.UnixConn, who *Proxy) (*ni, error) {
+	terms, admission := s.admit(conn, who)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var onNet, found []*ni
@@ -113,7 +114,7 @@ func (s *Server) choose(conn *net.UnixConn, who *Proxy) (*ni, error) {
 			found = append(found, i)
 		}
 	}
-	err := s.examine(conn, who, onNet, found)
+	err := s.examine(who, onNet, found, terms, admission)
 	if err != nil {
 		concerned := found
 		if len(found) == 0 {
@@ -129,9 +130,18 @@ func (s *Server) choose(conn *net.UnixConn, who *Proxy) (*ni, error) {
 	return found[0], nil
 }
 
+// admit returns the terms for a process. It makes system calls, so no lock is held.
+func (s *Server) admit(conn *net.UnixConn, who *Proxy) (Terms, error) {
+	if s.config.Admit == nil {
+		return Terms{}, nil
+	}
+	return s.config.Admit(conn, who)
+}
+
 // examine returns an error if a process may not serve an NI. The NIs onNet are those that it may mean; found are
-// those of them whose proxies have its name. It sets the NID of the NI and the terms in who. s.mu is held.
-func (s *Server) examine(conn *net.UnixConn, who *Proxy, onNet, found []*ni) error {
+// those of them whose proxies have its name. The result of admit was terms and admission. It sets the NID of the NI
+// and the terms in who. s.mu is held.
+func (s *Server) examine(who *Proxy, onNet, found []*ni, terms Terms, admission error) error {
 	until, punished := s.punished[who.UID]
 	if punished && time.Now().After(until) {
 		delete(s.punished, who.UID)
@@ -154,14 +164,10 @@ func (s *Server) examine(conn *net.UnixConn, who *Proxy, onNet, found []*ni) err
 		return fmt.Errorf("a proxy of user %d was cut off: wait %v: %w", who.UID, time.Until(until).Round(time.Second), syscall.EAGAIN)
 	case total >= s.config.MaxProxies:
 		return fmt.Errorf("%d proxies are attached, which is the limit: %w", total, syscall.EDQUOT)
+	case admission != nil:
+		return admission
 	}
-	who.NID = found[0].config.NID
-	if s.config.Admit != nil {
-		var err error
-		if who.Terms, err = s.config.Admit(conn, who); err != nil {
-			return err
-		}
-	}
+	who.NID, who.Terms = found[0].config.NID, terms
 	who.AreaSize = cmp.Or(who.AreaSize, s.config.AreaSize)
 	if has := s.proxies[who.UID]; who.MaxProxies > 0 && has >= who.MaxProxies {
 		return fmt.Errorf("user %d has %d proxies, which is the limit of rule %q: %w", who.UID, has, who.Rule, syscall.EDQUOT)

@@ -23,8 +23,8 @@ import (
 type Config struct {
 	// Host is where NIs without a NID get their address. It is required for such NIs.
 	Host hostnet.Host
-	// Admit decides whether a process may be a proxy, and on which terms. Its connection is conn. If Admit is
-	// nil, all processes may that can connect to the socket. Admit must not block.
+	// Admit decides whether a process may be a proxy, and on which terms. Its connection is conn, and
+	// p.NID is zero if it names no NI. If Admit is nil, all processes may that can connect to the socket.
 	Admit func(conn *net.UnixConn, p *Proxy) (Terms, error)
 	// AreaSize is the size in bytes of the memory that is shared with each proxy for payloads: a multiple of
 	// 2 MiB, at most 1 GiB. The default is 32 MiB.

@@ -22,7 +22,7 @@ import (
 // UP-2, UP-8
 func TestTerms(t *testing.T) {
 	s := newSite(t, uplnd.Config{Admit: func(conn *net.UnixConn, p *uplnd.Proxy) (uplnd.Terms, error) {
-		if conn == nil || p.NID != self {
+		if conn == nil || p.Net != proxied || p.PID != int32(os.Getpid()) {
 			t.Errorf("asked about %+v", p)
 		}
 		return uplnd.Terms{Rule: "small", AreaSize: 4 << 20, MaxProxies: 2}, nil
