@@ -23,8 +23,9 @@ type MPI interface {
 	Wake()
 	// Close frees the communicators and, if opening has initialized the library, finalizes it, which is collective.
 	// No request may be left: receives must have been cancelled, sends must be complete, and Poll must have reported
-	// both. Otherwise Close does nothing and returns an error. After an error of the library it may block forever;
-	// a process whose peers have failed exits without it.
+	// both. Otherwise Close does nothing and returns an error. It may block forever if another process has failed, and
+	// libraries have faults there: MPICH 4.0.2 over TCP sometimes does not return. So a process that must end does not
+	// wait for it without limit.
 	Close() error
 }
 
@@ -57,7 +58,8 @@ type Comm interface {
 	Barrier() error
 	Broadcast(b []byte, root int) error
 	Gather(b, all []byte, root int) error
-	// Abort ends all processes of the communicator's job with an exit status from 1 to 125. It does not return.
+	// Abort ends all processes of the communicator's job with an exit status from 1 to 125, which the launcher may
+	// replace by another. It does not return.
 	Abort(status int)
 }
 

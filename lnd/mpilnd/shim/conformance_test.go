@@ -31,7 +31,8 @@ const patience, limit = 30 * time.Second, 4 * time.Minute
 
 func TestMain(m *testing.M) {
 	roles := map[string]func() error{
-		"suite": suite, "open": openOnly, "mpich": openMPICH, "openmpi": openOpenMPI, "measure": measure,
+		"suite": suite, "open": openOnly, "mpich": openMPICH, "openmpi": openOpenMPI, "measure": measure, "passed": passed,
+		"abort": abort, "die": die,
 	}
 	name := os.Getenv(role)
 	if name == "" {

@@ -230,6 +230,8 @@ static void shim_abort(int status) {
 
 static int shim_close(void) {
 	int rc;
+	// Over TCP, MPICH 4.0.2 may wait forever in MPI_Finalize. It does so less often if all ranks call it at once.
+	if (ours && comm != MPI_COMM_NULL && (rc = MPI_Barrier(comm))) return -rc;
 	if (comm != MPI_COMM_NULL && (rc = MPI_Comm_free(&comm))) return -rc;
 	return ours ? -MPI_Finalize() : 0;
 }
