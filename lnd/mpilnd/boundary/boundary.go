@@ -44,9 +44,9 @@ type Comm interface {
 	// Receive starts to receive a message from a rank, or from every rank if from is Any, with a tag, into b. Poll
 	// reports the completion with the ID, which no other incomplete request may have. Until then b belongs to MPI.
 	// A message is matched with the first suitable receive, in the order of the calls. If it is longer than b, the
-	// receive completes with ErrTruncated, and memory behind b may be overwritten: Open MPI 4.1.4 does so with messages
-	// of more than 4 KiB. So b must be as long as the longest message that the peer may send. An error means that
-	// nothing was started.
+	// receive completes with ErrTruncated, and memory behind b may be overwritten: Open MPI 4.1.4 does so with long
+	// messages. So b must be as long as the longest message that the peer may send. An error means that nothing was
+	// started.
 	Receive(from, tag int, b []byte, id uint64) error
 	// Cancel cancels the receive with an ID, unless a message has been matched with it. Poll reports its completion in
 	// both cases. It returns an error if no receive with the ID is incomplete.
