@@ -53,7 +53,8 @@ type task struct {
 	call    func()
 }
 
-// New returns a driver. The caller must call Run.
+// New returns a driver. The caller must call Run. A process creates one driver in the life of its job, because peers
+// remember the numbers of its links.
 func New(c Config) (*Driver, error) {
 	if c.MPI == nil || c.Peers == nil || len(c.Comms) == 0 {
 		return nil, errors.New("mpilnd: MPI, Comms and Peers must be set")

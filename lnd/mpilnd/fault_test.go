@@ -1,14 +1,18 @@
 package mpilnd
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary/fake"
 	"github.com/lnetd/lnetd/lnd/mpilnd/protocol"
@@ -105,30 +109,30 @@ func TestBrokenMPI(t *testing.T) {
 	})
 }
 
-// Each message completes exactly once, whichever requests fail.
+// Each message and each arrival completes exactly once, whichever requests fail, when links end, and whenever arrivals get
+// their placements.
 //
 // MPI-3
 func TestRandomFaults(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(testenv.Fewer(24)) {
 		synctest.Test(t, func(t *testing.T) {
-			o := fake.Options{Seed: seed, Eager: 1000, Unexpected: 8, Delay: time.Millisecond, Shuffle: true, Fail: 0.01, MaxTag: 32767}
+			o := fake.Options{Seed: seed, Eager: 1000 + int(seed%3)*200_000, Unexpected: 8, Delay: time.Millisecond, Shuffle: true, MaxTag: 3 + int(seed%5)*2}
+			if seed%2 == 0 {
+				o.Fail = 0.03
+			}
 			j := newJob(t, 3, o)
 			r := rand.New(rand.NewPCG(seed, 1))
 			nodes := make([]*crowd, len(j.drivers))
 			for k, d := range j.drivers {
-				nodes[k] = &crowd{recorder: &recorder{}}
-				i, err := d.Open(t.Context(), lnd.Config{NID: nid(k), Upper: nodes[k]})
-				for n := 0; err != nil && n < 1000; n++ { // receives that could not be posted
-					i, err = d.Open(t.Context(), lnd.Config{NID: nid(k), Upper: nodes[k]})
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				nodes[k].i = i
+				nodes[k] = newCrowd(t, d, k, seed)
 			}
-			for range 200 {
+			for range 300 {
 				from, to := r.IntN(3), r.IntN(3)
 				nodes[from].send(from, to, []int{0, 100, 10_000, 100_000}[r.IntN(4)])
+				if r.IntN(30) == 0 {
+					nodes[from].i.Disconnect(nid(to))
+				}
+				nodes[to].placeOne()
 				time.Sleep(time.Duration(r.IntN(5)) * time.Millisecond)
 			}
 			time.Sleep(time.Minute)
@@ -136,42 +140,131 @@ func TestRandomFaults(t *testing.T) {
 				if err := n.i.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
+				for n.placeOne() {
+				}
 			}
 			j.close()
 			for k, n := range nodes {
-				for _, m := range n.sent {
-					if m.count != 1 {
-						t.Errorf("seed %d: node %d: a message of %d bytes was completed %d times", seed, k, m.tx.Payload.Length, m.count)
-					}
-				}
+				n.check(t, fmt.Sprintf("seed %d: node %d", seed, k))
 			}
 		})
 	}
 }
 
-// crowd is an upper that keeps all messages, and sends.
+// crowd is an upper that sends, and gives placements now or later.
 type crowd struct {
 	*recorder
 	i    lnd.Interface
 	sent []*sent
+
+	mu       sync.Mutex // guards the fields below
+	random   *rand.Rand
+	waiting  []*placing
+	placings []*placing
 }
 
-func (n *crowd) Arrived(m *lnd.Rx) error {
-	n.i.Receive(m, lnd.Placement{
-		Memory: memory.Of(make([]byte, m.Header.PayloadLength)), Reply: memory.Of(make([]byte, m.Header.Length/2)), Done: n,
-	})
+// placing is an arrival, and counts its completions.
+type placing struct {
+	m      *lnd.Rx
+	id     byte
+	drop   bool
+	memory []byte
+	count  int
+	wrong  bool // it has the payload of another message
+}
+
+func (p *placing) Received(_ *lnd.Rx, err error) {
+	p.count++
+	p.wrong = err == nil && !all(p.memory, p.id)
+}
+
+// all reports whether all bytes of b are v.
+func all(b []byte, v byte) bool { return !slices.ContainsFunc(b, func(x byte) bool { return x != v }) }
+
+// newCrowd opens the interface of a rank. If its receives cannot be posted, it tries again.
+func newCrowd(t *testing.T, d *Driver, rank int, seed uint64) *crowd {
+	n := &crowd{recorder: &recorder{}, random: rand.New(rand.NewPCG(seed, uint64(rank)))}
+	for range 1000 {
+		i, err := d.Open(t.Context(), lnd.Config{NID: nid(rank), Upper: n})
+		if err == nil {
+			n.i = i
+			return n
+		}
+		time.Sleep(time.Second)
+	}
+	t.Fatal("the interface cannot be opened")
 	return nil
 }
 
-func (n *crowd) Received(*lnd.Rx, error) {}
+func (n *crowd) Arrived(m *lnd.Rx) error {
+	n.mu.Lock()
+	p := &placing{m: m, id: byte(m.Header.MatchBits), drop: n.random.IntN(4) == 0, memory: make([]byte, m.Header.PayloadLength)}
+	n.placings = append(n.placings, p)
+	later := n.random.IntN(2) == 0
+	if later {
+		n.waiting = append(n.waiting, p)
+	}
+	n.mu.Unlock()
+	if !later {
+		n.give(p)
+	}
+	return nil
+}
+
+// placeOne gives a placement that was delayed. It returns false if none was.
+func (n *crowd) placeOne() bool {
+	n.mu.Lock()
+	if len(n.waiting) == 0 {
+		n.mu.Unlock()
+		return false
+	}
+	k := n.random.IntN(len(n.waiting))
+	p := n.waiting[k]
+	n.waiting = slices.Delete(n.waiting, k, k+1)
+	n.mu.Unlock()
+	n.give(p)
+	return true
+}
+
+func (n *crowd) give(p *placing) {
+	answer := bytes.Repeat([]byte{p.id}, int(p.m.Header.Length/2))
+	place := lnd.Placement{Memory: memory.Of(p.memory), Reply: memory.Of(answer), Done: p}
+	if p.drop {
+		place = lnd.Placement{}
+	}
+	n.i.Receive(p.m, place)
+}
+
+// check checks that everything has completed as often as it must.
+func (n *crowd) check(t *testing.T, what string) {
+	t.Helper()
+	for _, m := range n.sent {
+		if m.count != 1 {
+			t.Errorf("%s: a message of %d bytes was completed %d times", what, m.tx.Payload.Length, m.count)
+		}
+		if m.tx.Replied && !all(m.tx.Sink.Segments[0].Bytes[:m.tx.ReplyLength], byte(m.tx.Header.MatchBits)) {
+			t.Errorf("%s: a GET has got the answer to another one", what)
+		}
+	}
+	for _, p := range n.placings {
+		if want := map[bool]int{true: 0, false: 1}[p.drop]; p.count != want {
+			t.Errorf("%s: an arrival was completed %d times, want %d", what, p.count, want)
+		}
+		if p.wrong {
+			t.Errorf("%s: an arrival of %d bytes has the payload of another message", what, len(p.memory))
+		}
+	}
+}
 
 // send sends a PUT, or a GET whose sink has the length.
 func (n *crowd) send(from, to, length int) {
-	tx := &lnd.Tx{Header: header(lnet.MsgPut, from, to, length), Payload: memory.Of(pattern(length))}
-	if length%3 == 1 {
+	id := byte(len(n.sent))
+	tx := &lnd.Tx{Header: header(lnet.MsgPut, from, to, length), Payload: memory.Of(bytes.Repeat([]byte{id}, length))}
+	if len(n.sent)%3 == 0 && length > 0 {
 		tx = &lnd.Tx{Header: header(lnet.MsgGet, from, to, 0), Sink: memory.Of(make([]byte, length))}
 		tx.Header.Length = uint32(length)
 	}
+	tx.Header.MatchBits = uint64(id)
 	m := &sent{tx: tx}
 	tx.To, tx.Done = lnet.ProcessID{NID: nid(to), PID: lnet.PIDLustre}, m
 	n.sent = append(n.sent, m)

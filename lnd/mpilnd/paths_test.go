@@ -124,6 +124,37 @@ func TestTagAgain(t *testing.T) {
 	})
 }
 
+// A message whose payload is received before it has its place can be withdrawn before and after the payload arrives.
+//
+// PT-1
+func TestWithdrawnAhead(t *testing.T) {
+	play(t, fake.Options{}, nil, func(s *stage) {
+		s.open()
+		const length = 5000
+		for range 2 {
+			s.send(protocol.Message{Type: protocol.LargePut, Tag: 2, Length: length, Header: header(lnet.MsgPut, 1, 0, length)})
+		}
+		s.send(protocol.Message{Type: protocol.Bye, Reason: protocol.Disconnected})
+		synctest.Wait()
+		if s.upper.withdrawn != 2 {
+			t.Errorf("%d messages were withdrawn, want 2", s.upper.withdrawn)
+		}
+		place := lnd.Placement{Memory: memory.Of(make([]byte, length)), Done: s.upper}
+		s.i.Receive(s.upper.arrived[1], place)
+		for range 2 {
+			if _, ok := s.await(s.write(2, pattern(length))); !ok {
+				t.Error("a payload was not received")
+			}
+			synctest.Wait()
+		}
+		s.i.Receive(s.upper.arrived[0], place)
+		synctest.Wait()
+		if len(s.upper.received) != 2 || s.upper.received[0] == nil || s.upper.received[1] == nil {
+			t.Errorf("completed with %v", s.upper.received)
+		}
+	})
+}
+
 // An optimized GET is sent when the receive of its answer is posted: the peer can send that at once. The answer may be
 // shorter than the sink, or empty. No REPLY follows.
 //

@@ -22,7 +22,7 @@ type peer struct {
 	lastLink   uint32                   // number of the link that was begun last
 	order      protocol.Order[*arrival] // of the short messages of the peer
 	puts, gets protocol.Tags            // tags of payloads that this process sends, and of those that it has asked for
-	abandoned  []uint32                 // tags of GETs that have ended, although the peer may have sent the answer
+	abandoned  []uint32                 // tags of payloads that the peer may have sent, although nothing receives them
 
 	state
 }
@@ -294,19 +294,21 @@ func (p *peer) restarted() {
 	}
 }
 
-// receiveAbandoned receives the answers to GETs of former links that the peer has sent. They have arrived before the
-// Reply that has opened this link; other answers will not come. So the tags can be used again.
+// receiveAbandoned receives the payloads of former links that the peer may have sent. They have arrived before the Reply
+// that has opened this link; others will not come. So the tags can be used again.
 func (p *peer) receiveAbandoned() {
-	for _, tag := range p.abandoned {
+	list := p.abandoned
+	p.abandoned = nil
+	for _, tag := range list {
 		b := p.d.memory.large(lnet.MTU)
-		id, err := p.d.receive(request{owner: p.d, part: discard, comm: p.at.Comm, p: p, tag: tag, buf: b}, p.at.Rank, int(tag), b)
+		r := request{owner: p.d, part: discard, comm: p.at.Comm, p: p, tag: tag, buf: b}
+		id, err := p.d.receive(r, p.at.Rank, int(tag), b)
 		if err != nil {
-			_ = p.d.report(err) // the tag stays in use
+			p.discarded(tag, err)
 			continue
 		}
 		p.d.cancel(id)
 	}
-	p.abandoned = p.abandoned[:0]
 }
 
 // bye handles the end of the link, or its refusal.

@@ -162,6 +162,7 @@ func (a *arrival) post(b []byte) {
 	var err error
 	a.id, err = p.d.receive(request{owner: a, part: incoming, comm: p.at.Comm, p: p}, p.at.Rank, int(a.msg.Tag), b)
 	if err != nil {
+		p.abandoned = append(p.abandoned, a.msg.Tag)
 		p.fault(err)
 		return
 	}
@@ -221,9 +222,16 @@ func (a *arrival) reply() {
 func (a *arrival) completed(r *request, done *boundary.Done) {
 	a.requests--
 	p := a.p
+	switch {
+	case r.part != incoming:
+	case done.Cancelled:
+		p.discard(&a.msg)
+	case done.Err != nil:
+		p.abandoned = append(p.abandoned, a.msg.Tag)
+	}
 	ok := done.Err == nil && !done.Cancelled && (r.part == answer || done.Length == int(a.msg.Length))
 	switch {
-	case a.done:
+	case a.done, a.lost != nil && !a.isPlaced: // placed will complete it
 	case a.lost != nil:
 		a.finish(a.lost) // the receive into memory of the node was cancelled
 	case done.Err != nil:

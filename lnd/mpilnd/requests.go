@@ -37,7 +37,7 @@ type request struct {
 	comm  int
 	p     *peer  // nil for pooled
 	link  uint32 // the link that ends if the request of a control message fails
-	tag   uint32 // released when a discarded answer was received; 0 otherwise
+	tag   uint32 // of a payload that is discarded
 	buf   []byte // memory of the driver that is released on completion, or nil
 	turn  uint32 // how often the element was used
 	used  bool
@@ -144,10 +144,20 @@ func (p *peer) discard(m *protocol.Message) {
 	}
 	d.count.discarded.Add(1)
 	b := d.memory.large(int(m.Length))
-	r := request{owner: d, part: discard, comm: p.at.Comm, p: p, buf: b}
+	r := request{owner: d, part: discard, comm: p.at.Comm, p: p, tag: m.Tag, buf: b}
 	if _, err := d.receive(r, p.at.Rank, int(m.Tag), b[:m.Length]); err != nil {
-		_ = d.report(err)
+		p.discarded(m.Tag, err)
 	}
+}
+
+// discarded is called when the receive of a payload that nothing waits for has ended.
+func (p *peer) discarded(tag uint32, err error) {
+	if err != nil {
+		_ = p.d.report(err)
+		p.abandoned = append(p.abandoned, tag)
+		return
+	}
+	p.gets.Release(tag) // does nothing for the tags of large messages
 }
 
 // postPool posts the receives for short messages that are missing.
@@ -174,9 +184,9 @@ func (d *Driver) completed(r *request, done *boundary.Done) {
 	switch {
 	case r.part == pooled:
 		d.shortReceived(r, done)
-	case r.part == discard && r.tag != 0:
-		r.p.gets.Release(r.tag)
-	case done.Err == nil || r.part != message:
+	case r.part == discard:
+		r.p.discarded(r.tag, done.Err)
+	case done.Err == nil:
 	case r.link == r.p.local && r.link != 0:
 		r.p.fault(done.Err)
 	default:

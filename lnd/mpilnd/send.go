@@ -21,8 +21,8 @@ type outgoing struct {
 	index    int // in link.active
 	requests int // not complete
 	tag      uint32
-	// stray means that the payload of a large message was sent, but perhaps not the message. The peer will not receive
-	// the payload, so the tag must not be used again.
+	// stray means that of a large message and its payload perhaps only one was sent. The peer may have to receive a
+	// payload with the tag, or wait for one, so the tag must not be used again.
 	stray bool
 
 	// The following fields belong to an optimized GET.
@@ -161,7 +161,7 @@ func piece(v memory.Vector) []byte {
 func (o *outgoing) completed(r *request, done *boundary.Done) {
 	o.requests--
 	p := o.p
-	o.stray = o.stray || r.part == message && done.Err != nil
+	o.stray = o.stray || done.Err != nil
 	if r.part == answer {
 		o.answered(done)
 	}
