@@ -1,4 +1,4 @@
-// Package examples contains example programs in its folders. Its test runs them. ping, echo
-// and client are complete programs of one file. udplnd is a package to copy: a
+// Package examples contains example programs in its folders. Its test runs them. ping, echo,
+// client and mpiping are complete programs of one file; test/mpi runs mpiping. udplnd is a package to copy: a
 // driver. udpproxy runs it in another process, and cproxy is another program for that, in C.
 package examples

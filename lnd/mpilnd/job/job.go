@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -19,8 +20,9 @@ type Job struct {
 	rank   int
 	table  *Table
 	driver *mpilnd.Driver
-	mpi    *leaver
-	ended  chan error // holds the result of the goroutine of MPI
+	mpi    *rendezvous
+	ended  chan struct{} // closed when the goroutine of MPI has ended
+	err    error         // its result
 }
 
 // Start opens MPI and agrees with the other processes of the job on PID and NIDs. It is collective: it blocks until all
@@ -32,34 +34,34 @@ func Start(ctx context.Context, c Config) (*Job, error) {
 	if err := c.resolve(); err != nil {
 		return nil, fmt.Errorf("job: start: %w", err)
 	}
-	j := &Job{config: c, ended: make(chan error, 1)}
+	j := &Job{config: c, ended: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // until the goroutine ends, and with it the thread
 		err := j.start()
 		started <- err
 		if err == nil {
-			j.ended <- j.run()
+			j.err = j.run()
+			close(j.ended)
 		}
 	}()
-	if err := await(ctx, started, c.Timeout); err != nil {
+	ctx, cancel := watchdog(ctx, j.config.Timeout)
+	defer cancel()
+	var err error
+	select {
+	case err = <-started:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("job: start: %w", err)
 	}
 	return j, nil
 }
 
-// await returns what arrives in result, or an error if nothing arrives in time.
-func await(ctx context.Context, result <-chan error, timeout time.Duration) error {
-	watchdog := time.NewTimer(timeout)
-	defer watchdog.Stop()
-	select {
-	case err := <-result:
-		return err
-	case <-watchdog.C:
-		return fmt.Errorf("other processes of the job have not followed within %s: %w", timeout, lnd.ErrTimeout)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+// watchdog returns a context that ends after a time.
+func watchdog(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("other processes of the job have not followed within %s: %w", d, lnd.ErrTimeout))
 }
 
 // start opens MPI and creates the driver. It runs in the goroutine of MPI.
@@ -72,7 +74,7 @@ func (j *Job) start() error {
 	if err != nil {
 		return fmt.Errorf("duplicate the communicator: %w", err)
 	}
-	j.rank, j.mpi = comm.Rank(), &leaver{MPI: m, comm: comm, left: make(chan struct{})}
+	j.rank, j.mpi = comm.Rank(), newRendezvous(m, comm)
 	s := starter{config: &j.config, comm: comm}
 	if j.table, j.pid, err = s.exchange(); err != nil {
 		return err
@@ -86,10 +88,7 @@ func (j *Job) start() error {
 	if j.driver, err = mpilnd.New(j.config.Driver); err != nil {
 		return err
 	}
-	if j.Self().Proxy {
-		return j.mpi.watch(j.table)
-	}
-	return nil
+	return j.mpi.start(s.all)
 }
 
 // run runs the driver until Close, and ends MPI together with the other processes.
@@ -97,19 +96,10 @@ func (j *Job) run() error {
 	if err := j.driver.Run(); err != nil {
 		return err
 	}
-	var err error
-	if j.Self().Proxy {
-		err = j.mpi.drain(func() bool { return j.mpi.waiting == 0 })
-	} else {
-		err = j.mpi.leave(j.table)
-	}
-	if err != nil {
-		return fmt.Errorf("leave: %w", err)
-	}
 	if err := j.mpi.comm.Barrier(); err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
-	return j.mpi.Close()
+	return errors.Join(j.driver.Drain(), j.mpi.Close())
 }
 
 // Driver returns the driver, which has at most one interface at a time.
@@ -127,15 +117,24 @@ func (j *Job) Table() *Table { return j.table }
 // Library returns the name and the version of the MPI library.
 func (j *Job) Library() string { return j.mpi.Library() }
 
-// Left is closed when all clients have called Close, so that a proxy can end. In clients it stays open.
-func (j *Job) Left() <-chan struct{} { return j.mpi.left }
-
 // Close ends MPI in this process. The interface must be closed before. Close is collective: it blocks until all
-// processes have called it, until Config.Timeout has passed, or until ctx is done. After an error, also one that wraps
-// lnd.ErrTimeout, MPI is not closed, and the process should end with a status that is not 0. Close may be called once.
+// processes have called it, until Config.Timeout has passed, or until ctx is done. It calls Finish first. After an error,
+// also one that wraps lnd.ErrTimeout, MPI is not closed, and the process should end with a status that is not 0.
+// Close may be called once.
 func (j *Job) Close(ctx context.Context) error {
+	ctx, cancel := watchdog(ctx, j.config.Timeout)
+	defer cancel()
+	err := j.Finish(ctx)
 	j.driver.Close()
-	if err := await(ctx, j.ended, j.config.Timeout); err != nil {
+	if err == nil {
+		select {
+		case <-j.ended:
+			err = j.err
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("job: close: %w", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,6 +193,7 @@ func TestDisagreement(t *testing.T) {
 				c.Proxy = serve(0x0a000001, nil, nil)
 			}
 		}, "ranks 1 and 2 serve the same NI"},
+		"no client": {func(rank int, c *job.Config) { c.Proxy = serve(0x0a000001+uint32(rank), nil, nil) }, "all processes are proxies"},
 		"no PID": {func(rank int, c *job.Config) {
 			if rank == 2 {
 				c.Proxy = serve(0x0a000001, nil, nil)
@@ -316,7 +318,7 @@ func open(t *testing.T, j *job.Job) *node.Node {
 	return n
 }
 
-// Nodes in all processes of a job ping each other. A proxy learns that all clients have left, and ends with them.
+// Nodes in all processes of a job ping each other. All end when the last client finishes.
 //
 // MPI-5, MPI-12
 func TestTraffic(t *testing.T) {
@@ -346,23 +348,29 @@ func TestTraffic(t *testing.T) {
 				}
 			}
 		}
+		var finished atomic.Int32
+		var computing sync.WaitGroup // of rank 1, which is late
+		computing.Add(1)
 		var all sync.WaitGroup
 		for rank, j := range jobs {
 			all.Go(func() {
-				if rank == proxy {
-					<-j.Left()
+				if rank == 1 {
+					computing.Wait()
 				}
-				if err := errors.Join(nodes[rank].Close(context.Background()), j.Close(context.Background())); err != nil {
+				if err := j.Finish(t.Context()); err != nil {
+					t.Errorf("rank %d: %v", rank, err)
+				}
+				finished.Add(1)
+				if err := errors.Join(nodes[rank].Close(t.Context()), j.Close(t.Context())); err != nil {
 					t.Errorf("rank %d: %v", rank, err)
 				}
 			})
 		}
 		synctest.Wait()
-		select {
-		case <-jobs[0].Left():
-			t.Error("a client says that all clients have left")
-		default:
+		if finished.Load() != 0 {
+			t.Error("Finish returns before all clients have called it")
 		}
+		computing.Done()
 		all.Wait()
 	})
 }

@@ -70,9 +70,9 @@ func (s *starter) gather() error {
 	return err
 }
 
-// choose lets the root choose a PID, and broadcasts it. 0 means that it has none (MPI-13).
+// choose returns the PID that the root has allocated and broadcast (MPI-13).
 func (s *starter) choose() (lnet.PID, error) {
-	var pid lnet.PID
+	var pid lnet.PID // 0 if the root has none
 	var own error
 	if s.comm.Rank() == s.root {
 		pid, own = s.allocate()

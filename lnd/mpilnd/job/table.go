@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/lnetd/lnetd/lnd/mpilnd"
@@ -67,14 +68,20 @@ func readRoster(b []byte) (roster, error) {
 			seen[r.nid] = rank
 		}
 	}
+	if len(all.clients()) == 0 {
+		return nil, errors.New("all processes are proxies: start them together with an application")
+	}
 	return all, nil
 }
 
-// proxies returns the ranks of the proxies.
-func (all roster) proxies() []int {
+// proxies returns the ranks of the proxies, and clients those of the clients.
+func (all roster) proxies() []int { return all.ranks(proxy) }
+func (all roster) clients() []int { return all.ranks(client) }
+
+func (all roster) ranks(role int) []int {
 	var ranks []int
 	for rank := range all {
-		if all[rank].role == proxy {
+		if all[rank].role == role {
 			ranks = append(ranks, rank)
 		}
 	}

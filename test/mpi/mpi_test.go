@@ -1,0 +1,116 @@
+//go:build mpi && cgo
+
+package mpi
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/internal/testing/testenv"
+	"github.com/lnetd/lnetd/lnd/mpilnd/shim"
+)
+
+// limit is how long a job may take.
+const limit = 3 * time.Minute
+
+// library is an MPI library, and what starts a job.
+type library struct {
+	kind, mpirun string
+	options      []string
+}
+
+var libraries = []library{
+	{shim.OpenMPI, "mpirun.openmpi", []string{"--allow-run-as-root", "--oversubscribe"}},
+	{shim.MPICH, "mpirun.mpich", nil},
+}
+
+// onLibraries runs a test for each library.
+func onLibraries(t *testing.T, programs string, test func(t *testing.T, l library)) {
+	for _, l := range libraries {
+		t.Run(l.kind, func(t *testing.T) {
+			testenv.NeedCommand(t, l.mpirun, map[string]string{shim.OpenMPI: "openmpi-bin", shim.MPICH: "mpich"}[l.kind])
+			testenv.NeedCommand(t, "mpicc."+l.kind, "lib"+l.kind+"-dev")
+			if out, err := exec.Command("../../lnd/mpilnd/shim/build", programs, l.kind).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			test(t, l)
+		})
+	}
+}
+
+// build builds programs with the tag mpi in a new directory, which it returns.
+func build(t *testing.T, packages ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	args := append([]string{"build", "-tags", "mpi", "-buildvcs=false", "-o", dir + "/"}, packages...)
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// command returns a command that starts a job. words are the words behind the options of mpirun.
+func (l library) command(ctx context.Context, words ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, l.mpirun, append(append([]string{}, l.options...), words...)...)
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // mpirun then ends the ranks
+	c.WaitDelay = 10 * time.Second
+	return c
+}
+
+// run runs a job, and returns what it prints.
+func (l library) run(t *testing.T, words ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	c := l.command(ctx, words...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err := c.Run()
+	return out.String(), err
+}
+
+// checkLines checks that each of the ranks has printed its line, and that nothing else was printed.
+func checkLines(t *testing.T, out string, ranks int, want string) {
+	t.Helper()
+	found := 0
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "rank ") || !strings.Contains(line, want) {
+			t.Errorf("printed %q", line)
+		}
+		found++
+	}
+	if found != ranks {
+		t.Errorf("%d lines, want %d", found, ranks)
+	}
+}
+
+// Four ranks with the library form ping each other, and send PUTs of sizes around the longest short message.
+//
+// MT-1, PT-2, MPI-5, MPI-7
+func TestRanks(t *testing.T) {
+	programs := build(t, "../../examples/mpiping")
+	onLibraries(t, programs, func(t *testing.T, l library) {
+		out, err := l.run(t, "-n", "4", filepath.Join(programs, "mpiping"))
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		checkLines(t, out, 4, ": 3 pings, 7 PUTs in ")
+	})
+}
+
+// A rank that fails ends the job with a status that is not 0, whether others wait for it or not.
+func TestFailure(t *testing.T) {
+	programs := build(t, "../../examples/mpiping")
+	onLibraries(t, programs, func(t *testing.T, l library) {
+		out, err := l.run(t, "-n", "2", filepath.Join(programs, "mpiping"), ":", "-n", "1", filepath.Join(programs, "mpiping"), "nonsense")
+		if err == nil || !strings.Contains(out, "nonsense") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
