@@ -44,8 +44,8 @@ type Config struct {
 // Proxy is what a proxy has of the lnetd of its host (UP-3). Start calls the functions in the goroutine of MPI,
 // while the other processes wait.
 type Proxy struct {
-	// NID is the NID of the NI that the proxy serves.
-	NID lnet.NID
+	// NID returns the NID of the NI that the proxy serves.
+	NID func() (lnet.NID, error)
 	// Allocate returns a PID that no other application has. Only the proxy with the lowest rank is asked. Start asks
 	// again if another proxy cannot register the PID.
 	Allocate func() (lnet.PID, error)
@@ -62,14 +62,22 @@ func (c *Config) resolve() error {
 		return errors.New("Config.Open is not set")
 	case c.RankBits < MinRankBits || c.RankBits > MaxRankBits:
 		return fmt.Errorf("RankBits is %d, not from %d to %d", c.RankBits, MinRankBits, MaxRankBits)
-	case c.Proxy == nil:
-		return nil
-	case c.Proxy.Allocate == nil || c.Proxy.Register == nil:
-		return errors.New("Proxy.Allocate and Proxy.Register must be set")
-	case c.Proxy.NID.Net() != c.Net:
-		return fmt.Errorf("the NID %s of the proxy is not on the net %s", c.Proxy.NID, c.Net)
-	case isClient(c.Proxy.NID):
-		return fmt.Errorf("the NID %s of the proxy is one of clients, whose first octet is 0", c.Proxy.NID)
+	case c.Proxy != nil && (c.Proxy.NID == nil || c.Proxy.Allocate == nil || c.Proxy.Register == nil):
+		return errors.New("Proxy.NID, Proxy.Allocate and Proxy.Register must be set")
 	}
 	return nil
+}
+
+// proxyNID returns the NID of the proxy.
+func (c *Config) proxyNID() (lnet.NID, error) {
+	nid, err := c.Proxy.NID()
+	switch {
+	case err != nil:
+		return nid, err
+	case nid.Net() != c.Net:
+		return nid, fmt.Errorf("the NID %s of the proxy is not on the net %s", nid, c.Net)
+	case isClient(nid):
+		return nid, fmt.Errorf("the NID %s of the proxy is one of clients, whose first octet is 0", nid)
+	}
+	return nid, nil
 }

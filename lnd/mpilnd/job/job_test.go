@@ -31,7 +31,7 @@ func address(n uint32) lnet.NID { return lnet.NIDFromNumber(mpiNet, n) }
 // serve returns what a proxy has of its lnetd. Allocate returns the PIDs one after the other; register may be nil.
 func serve(n uint32, pids []lnet.PID, register func(lnet.PID) error) *job.Proxy {
 	return &job.Proxy{
-		NID: address(n),
+		NID: func() (lnet.NID, error) { return address(n), nil },
 		Allocate: func() (lnet.PID, error) {
 			if len(pids) == 0 {
 				return 0, errors.New("no PID is left")
@@ -223,7 +223,7 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// TestConfig: a configuration with an error fails before MPI is opened.
+// TestConfig: a process with an invalid configuration does not wait for others.
 func TestConfig(t *testing.T) {
 	valid := serve(0x0a000001, nil, nil)
 	for want, change := range map[string]func(c *job.Config){
@@ -233,8 +233,14 @@ func TestConfig(t *testing.T) {
 		"must be set":        func(c *job.Config) { c.Proxy = &job.Proxy{NID: valid.NID} },
 		"is not on the net":  func(c *job.Config) { c.Net++ },
 		"is one of clients,": func(c *job.Config) { c.Proxy = serve(77, nil, nil) },
+		"no NI yet": func(c *job.Config) {
+			broken := *valid
+			broken.NID = func() (lnet.NID, error) { return lnet.NID{}, errors.New("no NI yet") }
+			c.Proxy = &broken
+		},
 	} {
-		c := job.Config{Open: func() (boundary.MPI, error) { panic("opened") }, Net: mpiNet, Proxy: valid}
+		f := fake.New(1, fake.Options{})
+		c := job.Config{Open: func() (boundary.MPI, error) { return f.Rank(0), nil }, Net: mpiNet, Proxy: valid}
 		change(&c)
 		if _, err := job.Start(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

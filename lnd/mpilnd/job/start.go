@@ -51,8 +51,12 @@ func (s *starter) exchange() (*Table, lnet.PID, error) {
 // gather collects the records of all processes at rank 0, and broadcasts them.
 func (s *starter) gather() error {
 	r := record{role: client, rankBits: s.config.RankBits, net: s.config.Net, name: s.config.Name}
-	if p := s.config.Proxy; p != nil {
-		r.role, r.nid = proxy, p.NID
+	var err error
+	if s.config.Proxy != nil {
+		r.role = proxy
+		if r.nid, err = s.config.proxyNID(); err != nil {
+			return err
+		}
 	}
 	all := make([]byte, recordSize*s.comm.Size())
 	into := all
@@ -65,7 +69,6 @@ func (s *starter) gather() error {
 	if err := s.comm.Broadcast(all, 0); err != nil {
 		return fmt.Errorf("broadcast the addresses: %w", err)
 	}
-	var err error
 	s.all, err = readRoster(all)
 	return err
 }
