@@ -22,7 +22,7 @@ enum {
 	TESTS = 16,
 	// A sleep takes an eighth of the time since a request was started or completed, within these bounds.
 	SHORTEST_NS = 100000,
-	LONGEST_NS = 800000,
+	LONGEST_NS = 1000000,
 	FIRST_ROOM = 256, // requests
 };
 
