@@ -1,3 +1,3 @@
-// Package mpi is for tests of programs over MPI: examples/mpiping and cmd/lnet-mpi-proxy under Open MPI and MPICH, with
-// lnetd behind the proxies. The tests need the build tag mpi; .ci/run mpi runs them.
+// Package mpi is for tests of programs over MPI: examples/mpiping under Open MPI and MPICH. The tests need the build tag
+// mpi; .ci/run mpi runs them.
 package mpi
