@@ -2,6 +2,8 @@ package uplnd_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/uplnd"
+	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
+	"github.com/lnetd/lnetd/lnd/uplnd/proxy"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -175,6 +179,20 @@ func TestLargeArrivalsUnplaced(t *testing.T) {
 	u.set(&u.hold, false)
 	d.await(d.arrive(t, numbered(20), 7))
 	u.await(t, "received 7: ok")
+}
+
+// A proxy whose PID another one has fails with that reason, and does not wait for one of lnetd.
+//
+// UP-3, UP-8
+func TestBusyPID(t *testing.T) {
+	s := newSite(t, uplnd.Config{})
+	u := openNI(t, s, self)
+	attach(t, s, self).ready(lnet.PIDLustre)
+	u.await(t, "link up")
+	err := proxy.Run(t.Context(), proxy.Config{Socket: s.socket, Name: "second", Net: proxied, NID: self, Driver: newScripted(nil)})
+	if !errors.Is(err, protocol.CauseBusy.Err("")) || strings.Contains(err.Error(), "connection") {
+		t.Error(err)
+	}
 }
 
 // Given several messages in the ring, then the driver learns of each that another one to the same peer follows.

@@ -105,17 +105,17 @@ func (g *guest) serve(ctx context.Context, conn *net.UnixConn, a *protocol.Attac
 		g.stopping.Store(true)
 		g.ring.Completions.Wake()
 	})
-	err = g.read()
+	failed := g.read()
 	stop()
-	err = errors.Join(err, g.close())
+	err = errors.Join(failed, g.close())
 	g.stop()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || failed != nil { // lnetd has not ended the connection
 		_ = conn.Close()
 		<-lost
-		if errors.Is(err, errOpen) {
-			return err
+		if ctx.Err() != nil && !errors.Is(err, errOpen) {
+			return nil
 		}
-		return nil
+		return err
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(reasonTimeout))
 	why := <-lost
