@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/uplnd"
@@ -112,8 +114,14 @@ func startHostileTest(t *testing.T) *hostileTest {
 	if err := x.a.node.SetLazy(lazyPortal); err != nil {
 		t.Fatal(err)
 	}
-	_, err := x.a.node.Attach(portals.Entry{Portal: attackedPortal, IgnoreBits: ^uint64(0)}, portals.MD{
-		Bytes: make([]byte, lnet.MTU), Threshold: portals.Unlimited,
+	// Hostile proxies write and read the same bytes at the same time. The race detector does not watch memory outside of
+	// Go's heap.
+	shared, err := unix.Mmap(-1, 0, lnet.MTU, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = x.a.node.Attach(portals.Entry{Portal: attackedPortal, IgnoreBits: ^uint64(0)}, portals.MD{
+		Bytes: shared, Threshold: portals.Unlimited,
 		Options: portals.OpPut | portals.OpGet | portals.ManageRemote | portals.Truncate,
 	})
 	if err != nil {
