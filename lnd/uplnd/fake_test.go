@@ -295,9 +295,19 @@ func (u *upper) count(field *int, d int) {
 	*field += d
 }
 
+// opened sets the interface. The race detector does not see that arrivals come later, through shared memory.
+func (u *upper) opened(i lnd.Interface) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.iface = i
+}
+
 func (u *upper) place(m *lnd.Rx) {
 	n := int(m.Header.PayloadLength)
-	u.iface.Receive(m, lnd.Placement{Memory: memory.Of(u.memory[:n]), Done: u})
+	u.mu.Lock()
+	i := u.iface
+	u.mu.Unlock()
+	i.Receive(m, lnd.Placement{Memory: memory.Of(u.memory[:n]), Done: u})
 }
 
 // placeHeld places what is held.
@@ -363,7 +373,7 @@ func openNI(t *testing.T, s *site, nid lnet.NID) *upper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.iface = i
+	u.opened(i)
 	t.Cleanup(func() {
 		if err := i.Close(context.Background()); err != nil && !errors.Is(err, lnd.ErrClosed) {
 			t.Error(err)

@@ -116,7 +116,7 @@ func serveScripted(t *testing.T, d *scripted, hold bool, ahead, entries int) *up
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.iface = i
+	u.opened(i)
 	<-d.opened
 	t.Cleanup(func() {
 		if err := i.Close(context.Background()); err != nil {
