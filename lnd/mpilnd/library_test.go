@@ -145,8 +145,8 @@ func member(d *Driver, rank int) error {
 	return errors.Join(<-sent, n.Close(ctx))
 }
 
-// converse exchanges messages of all sizes with all other nodes. When no answer is missing, it sends one more to each,
-// whose answer would perhaps not come, because the node ends.
+// converse exchanges messages of all sizes with all other nodes. When no answer is missing, it sends one more to each.
+// The receiver counts it. The sender ignores its result, because the receiver may end before the send is complete.
 func converse(ctx context.Context, n *node.Node, rank int, sizes []int) error {
 	for k := range members - 1 {
 		to := lnet.ProcessID{NID: nid((rank + 1 + k) % members)}
@@ -166,9 +166,7 @@ func converse(ctx context.Context, n *node.Node, rank int, sizes []int) error {
 	}
 	for k := range members - 1 {
 		to := lnet.ProcessID{NID: nid((rank + 1 + k) % members)}
-		if _, err := n.PutWait(ctx, pattern(2), to, node.PutOptions{Portal: portal}); err != nil {
-			return fmt.Errorf("the last PUT to %s: %w", to, err)
-		}
+		_, _ = n.PutWait(ctx, pattern(2), to, node.PutOptions{Portal: portal})
 	}
 	return nil
 }
