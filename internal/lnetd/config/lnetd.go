@@ -115,20 +115,19 @@ func (c *Config) applyLnetd(f *file) {
 	for t, v := range f.lnetd.drivers {
 		c.setDriver(t, v)
 	}
-	for name, at := range f.lnetd.selftest {
-		selftestKeys[name].read(&c.Selftest, at)
-	}
-	for name, at := range f.lnetd.transport {
-		transportKeys[name].read(&c.Transport, at)
-	}
-	for name, at := range f.lnetd.proxies {
-		proxiesKeys[name].read(&c.Proxies, at)
-	}
-	for name, at := range f.lnetd.metrics {
-		metricsKeys[name].read(&c.Metrics, at)
-	}
+	readSection(f.lnetd.selftest, selftestKeys, &c.Selftest)
+	readSection(f.lnetd.transport, transportKeys, &c.Transport)
+	readSection(f.lnetd.proxies, proxiesKeys, &c.Proxies)
+	readSection(f.lnetd.metrics, metricsKeys, &c.Metrics)
 	if _, given := f.globals["discovery"]; given && (before == discovery.Off) != (c.Parameters.Discovery == discovery.Off) {
 		f.lnetd.options["discovery"].warn("%s overrides the value in \"global\"", c.Parameters.Discovery)
+	}
+}
+
+// readSection stores the values of a section within "lnetd" in t.
+func readSection[T any](values map[string]place, keys map[string]setting[T], t *T) {
+	for name, at := range values {
+		keys[name].read(t, at)
 	}
 }
 

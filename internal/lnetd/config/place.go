@@ -394,3 +394,14 @@ func (p place) pattern() (lnet.Pattern, bool) {
 func (p place) position() string {
 	return fmt.Sprintf("%s:%d: %s", p.file.name, p.node.Line, p.path)
 }
+
+// optionalMember returns the value of a key, or false if the mapping does not have the key. Unlike
+// member, it reports no problems.
+func (p place) optionalMember(key string) (place, bool) {
+	for i := 0; i+1 < len(p.node.Content); i += 2 {
+		if p.node.Content[i].Value == key {
+			return p.child(p.path+"."+key, p.node.Content[i+1]), true
+		}
+	}
+	return place{}, false
+}

@@ -1,9 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"math"
-	"os/user"
 	"strconv"
 	"strings"
 	"time"
@@ -36,8 +33,6 @@ const TransportFarewellMax = time.Minute
 const (
 	defaultFarewell  = 2 * time.Second
 	maxPollTime      = 1_000_000 // µs
-	maxRules         = 64        // each has its own metrics
-	maxRuleName      = 63
 	maxQuota         = 1 << 24
 	maxQuotaBuffers  = 1 << 20 // transport/remote rejects larger indices
 	maxQuotaMemory   = 1 << 24 // MiB
@@ -65,60 +60,6 @@ var transportKeys = map[string]setting[Transport]{
 		}},
 }
 
-// groupSetting returns the setting of a key whose value is the group of a socket. The function set stores the
-// group's ID. An empty value changes nothing.
-func groupSetting[T any](set func(*T, int)) setting[T] {
-	return setting[T]{scalar{Text{"a group's name or number", "lnet"}}, func(t *T, at place) {
-		if s, ok := at.text(); !ok || s == "" {
-			return
-		}
-		if id, ok := at.id("group", groupID); ok {
-			set(t, int(id))
-		}
-	}}
-}
-
-// readRules reads a list of rules, whose items have the given keys. The function name returns the name of a
-// rule, which must be unique.
-func readRules[R any](at place, keys map[string]setting[R], name func(*R) string) (rules []R) {
-	items := at.optionalItems()
-	if len(items) > maxRules {
-		at.problemf("%d rules, but at most %d are allowed", len(items), maxRules)
-		return nil
-	}
-	names := map[string]bool{}
-	for _, item := range items {
-		var r R
-		for _, m := range item.members(false) {
-			if key, ok := keys[m.key]; ok {
-				key.read(&r, m.value)
-			}
-		}
-		switch n := name(&r); {
-		case n == "":
-			if _, given := item.optionalMember("name"); !given {
-				item.missing("name", Text{"a word", "servers"})
-			}
-		case names[n]:
-			item.problemf("the rule %q already exists", n).remedyf("give each rule a different name")
-		}
-		names[name(&r)] = true
-		rules = append(rules, r)
-	}
-	return rules
-}
-
-// optionalMember returns the value of a key, or false if the mapping does not have the key. Unlike
-// member, it reports no problems.
-func (p place) optionalMember(key string) (place, bool) {
-	for i := 0; i+1 < len(p.node.Content); i += 2 {
-		if p.node.Content[i].Value == key {
-			return p.child(p.path+"."+key, p.node.Content[i+1]), true
-		}
-	}
-	return place{}, false
-}
-
 // ruleKeys holds the keys of an item of "rules".
 var ruleKeys = map[string]setting[clients.Rule]{
 	"name":   ruleName(func(r *clients.Rule, s string) { r.Name = s }),
@@ -131,23 +72,6 @@ var ruleKeys = map[string]setting[clients.Rule]{
 		func(r *clients.Rule, at place) { r.TMIDs = at.span(1, transport.MaxTMID) }},
 	"each": {quotasWithout("each", "connections"), func(r *clients.Rule, at place) { at.quotas(&r.Connection, "connections") }},
 	"user": {quotasWithout("user", "requests"), func(r *clients.Rule, at place) { at.quotas(&r.User, "requests") }},
-}
-
-// Forms of "users" and "groups" in a rule.
-var (
-	userList  = list{scalar{Text{"a user's name or number", "root"}}}
-	groupList = list{scalar{Text{"a group's name or number", "lnet"}}}
-)
-
-// ruleName returns the setting of the name of a rule, which set stores.
-func ruleName[R any](set func(*R, string)) setting[R] {
-	return texts(Text{"a word", "servers"}, func(r *R, s string) error {
-		if s == "" || len(s) > maxRuleName || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			return fmt.Errorf("%q is not a word of 1 to %d letters", s, maxRuleName)
-		}
-		set(r, s)
-		return nil
-	})
 }
 
 // quotasWithout returns the form of the mapping key with all quotas except never, which does not apply
@@ -210,57 +134,4 @@ func (p place) span(lo, hi uint32) clients.Span {
 		return clients.Span{}
 	}
 	return clients.Span{First: uint32(first), Last: uint32(last)}
-}
-
-// getent holds the database in which the command getent finds each kind of name.
-var getent = map[string]string{"user": "passwd", "group": "group"}
-
-// ids returns the IDs of the users or groups in a list of names and numbers. It reports the items that
-// are invalid and leaves them out.
-func (p place) ids(kind string, find func(name string) (string, error)) (ids []uint32) {
-	for _, item := range p.items() {
-		if id, ok := item.id(kind, find); ok {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// id returns the value as the ID of a user or group. It is a number, or a name that find knows on this
-// host. It returns false if it has reported a problem.
-func (p place) id(kind string, find func(name string) (string, error)) (uint32, bool) {
-	s, ok := p.text()
-	if !ok {
-		return 0, false
-	}
-	// The largest number is not an ID: the kernel uses it for "no user" and "no group".
-	if n, err := strconv.ParseUint(s, 10, 32); err == nil && n < math.MaxUint32 {
-		return uint32(n), true
-	}
-	text, err := find(s)
-	if err != nil {
-		p.problemf("%q is neither a %s of this host nor a number", s, kind).remedyf("write a name that 'getent %s' shows, or a number", getent[kind])
-		return 0, false
-	}
-	n, err := strconv.ParseUint(text, 10, 32)
-	if err != nil {
-		p.problemf("%s %q: %v", kind, s, err)
-	}
-	return uint32(n), err == nil
-}
-
-func userID(name string) (string, error) {
-	u, err := user.Lookup(name)
-	if err != nil {
-		return "", err
-	}
-	return u.Uid, nil
-}
-
-func groupID(name string) (string, error) {
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		return "", err
-	}
-	return g.Gid, nil
 }
