@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-bench conformance control-page metrics-page man tunables packages release ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-bench liblnetd conformance control-page metrics-page man tunables packages release ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ mpi: ## the boundary to MPI over Open MPI and MPICH; installs them if root
 
 mpi-shims: ## bin/lnetd-openmpi.so and bin/lnetd-mpich.so, for the MPI libraries that are installed
 	lnd/mpilnd/shim/build bin
+
+liblnetd: ## bin/liblnetd: the C library for clients of lnetd, its header and lnetd.pc
+	client/c/build bin/liblnetd
 
 mpi-bench: ## messages between two ranks, beside the plainest program in C, and an idle rank
 	go test -tags mpi -run '^$$' -bench Loads -benchtime 3x ./lnd/mpilnd/shim

@@ -3,7 +3,6 @@ package cclient
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,12 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/internal/testing/testenv"
-	"github.com/lnetd/lnetd/lnd/simlnd"
-	"github.com/lnetd/lnetd/lnd/socklnd"
+	"github.com/lnetd/lnetd/internal/testing/tmpeer"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/inproc"
 	"github.com/lnetd/lnetd/transport/mem"
@@ -90,61 +86,6 @@ func run(t testing.TB, arguments ...string) (stdout, stderr string, err error) {
 	return o.String(), e.String(), err
 }
 
-// serve starts an lnetd over a Core. It is closed at the end of the test, and must have no clients
-// then.
-func serve(t testing.TB, core transport.Core) (server *clients.Server, path string) {
-	t.Helper()
-	server, err := clients.New(clients.Config{Core: core, Incarnation: 77})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(testenv.SocketDir(t), "s")
-	l, err := clients.Listen(path, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	t.Cleanup(func() {
-		if err := errors.Join(server.Close(context.Background()), <-served); err != nil {
-			t.Error(err)
-		}
-	})
-	return server, path
-}
-
-// eventually waits until f is true.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
-// startNode starts a node with a NID, on a network in memory.
-func startNode(t testing.TB, nid lnet.NID) *node.Node {
-	t.Helper()
-	fabric := simlnd.New(simlnd.Config{})
-	t.Cleanup(fabric.Close)
-	address, _, _ := strings.Cut(nid.String(), "@")
-	d, err := simlnd.NewDriver(fabric.Host(address, address), socklnd.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := node.Start(t.Context(), node.Config{}, d, nid.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := n.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return n
-}
-
 // A program in C exchanges messages, and bulk in both directions, with a peer in Go. The peer is on
 // another host, in lnetd, or also a client. lnetd runs over a Core in memory, or over a node, with
 // NIDs of both lengths. The program also makes mistakes and cancels operations, and leaves nothing
@@ -165,14 +106,14 @@ func TestConversation(t *testing.T) {
 		{name: "another host", core: network.Host(home), nid: away, peer: far},
 		{name: "same core", core: mem.New(mem.Config{}).Host(home), nid: home},
 		{name: "two clients", core: mem.New(mem.Config{}).Host(home), nid: home, isClient: true},
-		{name: "node", core: inproc.New(startNode(t, home)), nid: home},
-		{name: "two clients of a node", core: inproc.New(startNode(t, home)), nid: home, isClient: true},
+		{name: "node", core: inproc.New(tmpeer.StartNode(t, home)), nid: home},
+		{name: "two clients of a node", core: inproc.New(tmpeer.StartNode(t, home)), nid: home, isClient: true},
 		{name: "large NIDs", core: network.Host(mustNID("10.0.0.3@tcp2"), largeHome), nid: largeAway, peer: network.Host(largeAway)},
 		{name: "two clients at a large NID", core: mem.New(mem.Config{}).Host(largeHome), nid: largeHome, isClient: true},
-		{name: "node with a large NID", core: inproc.New(startNode(t, largeHome)), nid: largeHome},
+		{name: "node with a large NID", core: inproc.New(tmpeer.StartNode(t, largeHome)), nid: largeHome},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server, path := serve(t, c.core)
+			server, path := tmpeer.Serve(t, c.core)
 			core := c.core
 			switch {
 			case c.peer != nil:
@@ -180,13 +121,13 @@ func TestConversation(t *testing.T) {
 			case c.isClient:
 				core = remote.New(remote.Config{Path: path})
 			}
-			p := newPeer(t, core, c.nid)
-			out, complaints, err := run(t, path, p.address)
+			p := tmpeer.New(t, core, c.nid)
+			out, complaints, err := run(t, path, p.Address)
 			if err != nil || complaints != "" || !strings.HasPrefix(out, "ok: ") {
 				t.Errorf("%v, %q, %q", err, out, complaints)
 			}
-			p.stop()
-			eventually(t, "nobody is left", func() bool { return len(server.Clients()) == 0 })
+			p.Stop()
+			tmpeer.Eventually(t, "nobody is left", func() bool { return len(server.Clients()) == 0 })
 		})
 	}
 }
@@ -196,41 +137,14 @@ func TestConversation(t *testing.T) {
 // transport 9.1, 9.2, 9.4
 func TestWorkedSession(t *testing.T) {
 	core := mem.New(mem.Config{}).Host(home)
-	_, path := serve(t, core)
-	p := newPeer(t, core, home)
-	out, complaints, err := run(t, "-x", path, p.address)
+	_, path := tmpeer.Serve(t, core)
+	p := tmpeer.New(t, core, home)
+	out, complaints, err := run(t, "-x", path, p.Address)
 	if err != nil || complaints != "" {
 		t.Fatalf("%v, %q", err, complaints)
 	}
-	p.stop()
-	page, err := os.ReadFile("../../docs/transport-protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, session, _ := strings.Cut(string(page), "## A session in hex")
-	_, session, _ = strings.Cut(session, "```\n")
-	session, _, _ = strings.Cut(session, "```")
-	want, got := strings.Split(session, "\n"), strings.Split(out, "\n")
-	for i := range max(len(want), len(got)) {
-		if i >= len(want) || i >= len(got) || !matches(want[i], got[i]) {
-			t.Fatalf("line %d differs; the session is\n%s", i+1, out)
-		}
-	}
-}
-
-// matches compares lines. Two dots in the pattern match any byte, and text after # is a remark.
-func matches(pattern, line string) bool {
-	pattern, _, _ = strings.Cut(pattern, "#")
-	pattern = strings.TrimRight(pattern, " ")
-	if len(pattern) != len(line) {
-		return false
-	}
-	for i := range pattern {
-		if pattern[i] != '.' && pattern[i] != line[i] {
-			return false
-		}
-	}
-	return true
+	p.Stop()
+	tmpeer.CompareSession(t, tmpeer.PageSession(t, "../../docs/transport-protocol.md"), out)
 }
 
 // If a client cannot continue, it prints the reason.
@@ -245,7 +159,7 @@ func TestReasons(t *testing.T) {
 		}
 	})
 	t.Run("lnetd is stopping", func(t *testing.T) {
-		server, path := serve(t, core)
+		server, path := tmpeer.Serve(t, core)
 		client(t) // compile it first, because that may end the test
 		type result struct {
 			complaints string
@@ -257,7 +171,7 @@ func TestReasons(t *testing.T) {
 			over <- result{complaints, err}
 		}()
 		// It then waits for an echo that never comes.
-		eventually(t, "it has a TM", func() bool { c := server.Clients(); return len(c) == 1 && len(c[0].TMs) == 1 })
+		tmpeer.Eventually(t, "it has a TM", func() bool { c := server.Clients(); return len(c) == 1 && len(c[0].TMs) == 1 })
 		if err := server.Close(context.Background()); err != nil {
 			t.Error(err)
 		}

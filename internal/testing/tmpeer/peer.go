@@ -1,4 +1,4 @@
-package cclient
+package tmpeer
 
 import (
 	"bytes"
@@ -20,13 +20,15 @@ const (
 	receivers = 64
 )
 
-// peer is the TM to which the client talks. It sends back messages that begin with E, and fetches
+// Peer is the TM to which a client talks. It sends back messages that begin with E, and fetches
 // and fills the buffers that a P describes. It answers an A with a description of buffers to fetch
 // and fill, and then with the result.
-type peer struct {
+type Peer struct {
+	// Address is the address of the TM, as transport.ParseAddress accepts it.
+	Address string
+
 	t       testing.TB
 	tm      *transport.TransferMachine
-	address string
 	buffers []*transport.Buffer
 	size    int // of a descriptor
 
@@ -38,18 +40,18 @@ type peer struct {
 	to   *transport.EndPoint // the sender of an A
 }
 
-// newPeer starts a peer.
-func newPeer(t testing.TB, core transport.Core, nid lnet.NID) *peer {
+// New starts a Peer at portal 34 with the number 7. The caller must call Stop.
+func New(t testing.TB, core transport.Core, nid lnet.NID) *Peer {
 	t.Helper()
 	d, err := transport.NewDomain(t.Context(), core)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{t: t, address: nid.String() + ":12345:34:7", size: transport.DescriptorSize}
+	p := &Peer{t: t, Address: nid.String() + ":12345:34:7", size: transport.DescriptorSize}
 	if nid.IsLarge() {
 		p.size = transport.LargeDescriptorSize
 	}
-	if p.tm, err = d.Open(t.Context(), p.address, nil); err != nil {
+	if p.tm, err = d.Open(t.Context(), p.Address, nil); err != nil {
 		t.Fatal(err)
 	}
 	callbacks := &transport.Callbacks{
@@ -79,8 +81,8 @@ func newPeer(t testing.TB, core transport.Core, nid lnet.NID) *peer {
 	return p
 }
 
-// stop ends the peer and frees its buffers.
-func (p *peer) stop() {
+// Stop ends the Peer and frees its buffers.
+func (p *Peer) Stop() {
 	p.t.Helper()
 	d := p.tm.Domain()
 	if p.to != nil {
@@ -96,13 +98,13 @@ func (p *peer) stop() {
 }
 
 // check fails the test if an operation failed, unless the peer is stopping.
-func (p *peer) check(e *transport.BufferEvent) {
+func (p *Peer) check(e *transport.BufferEvent) {
 	if e.Err != nil && !errors.Is(e.Err, syscall.ECANCELED) {
 		p.t.Errorf("%v: %v", e.Buffer.Queue, e.Err)
 	}
 }
 
-func (p *peer) add(e *transport.BufferEvent, bs ...*transport.Buffer) {
+func (p *Peer) add(e *transport.BufferEvent, bs ...*transport.Buffer) {
 	for _, b := range bs {
 		if err := e.Add(b); err != nil {
 			p.t.Errorf("add to %v: %v", b.Queue, err)
@@ -111,12 +113,12 @@ func (p *peer) add(e *transport.BufferEvent, bs ...*transport.Buffer) {
 }
 
 // send sends a message from a buffer.
-func (p *peer) send(e *transport.BufferEvent, b *transport.Buffer, to *transport.EndPoint, message []byte) {
+func (p *Peer) send(e *transport.BufferEvent, b *transport.Buffer, to *transport.EndPoint, message []byte) {
 	b.Queue, b.EndPoint, b.Length = transport.MsgSend, to, b.CopyIn(0, message)
 	p.add(e, b)
 }
 
-func (p *peer) received(e *transport.BufferEvent) {
+func (p *Peer) received(e *transport.BufferEvent) {
 	if e.Err != nil {
 		p.check(e)
 		return
@@ -144,7 +146,7 @@ func (p *peer) received(e *transport.BufferEvent) {
 }
 
 // sent adds a buffer to the queue for messages again.
-func (p *peer) sent(e *transport.BufferEvent) {
+func (p *Peer) sent(e *transport.BufferEvent) {
 	p.check(e)
 	b := e.Buffer
 	if b == p.bulk[0] {
@@ -157,7 +159,7 @@ func (p *peer) sent(e *transport.BufferEvent) {
 }
 
 // fetched fills the client's buffer with the complement of the fetched data.
-func (p *peer) fetched(e *transport.BufferEvent) {
+func (p *Peer) fetched(e *transport.BufferEvent) {
 	p.check(e)
 	if !bytes.Equal(e.Bytes(), pattern(1, 0)) {
 		p.t.Errorf("%d bytes were fetched that are not the client's", e.Length)
@@ -168,7 +170,7 @@ func (p *peer) fetched(e *transport.BufferEvent) {
 }
 
 // filled reports to the client if the data was right.
-func (p *peer) filled(e *transport.BufferEvent) {
+func (p *Peer) filled(e *transport.BufferEvent) {
 	if e.Err != nil {
 		p.check(e)
 		return

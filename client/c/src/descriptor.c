@@ -1,0 +1,92 @@
+// Descriptors of passive buffers, which peers exchange (docs/spec/transport.md 6.6). lnetd does not see them.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+
+#include "internal.h"
+
+struct small { // for a NID with an address of 4 bytes
+	uint64_t match_bits, nid;
+	uint32_t pid, portal, tmid, type;
+	uint64_t size, checksum;
+};
+
+struct large { // for one of 16 bytes
+	uint32_t magic, version;
+	uint64_t match_bits;
+	struct lnetd_nid nid;
+	uint32_t pid, portal, type;
+	uint64_t size, checksum;
+};
+
+_Static_assert(sizeof(struct small) == 48 && sizeof(struct large) == 64, "descriptors");
+
+enum { MAGIC = 0x444d544c };
+
+// checksum returns the exclusive-or of the words before the last one.
+static uint64_t checksum(const void *descriptor, size_t size)
+{
+	uint64_t words[8], sum = 0;
+	memcpy(words, descriptor, size);
+	for (size_t i = 0; i < size / 8 - 1; i++)
+		sum ^= words[i];
+	return sum;
+}
+
+int lni_desc_make(struct lnetd_desc *out, const struct lnetd_addr *at, uint64_t match_bits, uint32_t type, uint64_t size)
+{
+	memset(out, 0, sizeof *out);
+	if (at->nid.bytes[0]) {
+		struct large d = { MAGIC, 1, match_bits, at->nid, at->pid, at->portal, type, size, 0 };
+		d.checksum = checksum(&d, sizeof d);
+		memcpy(out->bytes, &d, out->size = sizeof d);
+		return 0;
+	}
+	struct small d = { match_bits, 0, at->pid, at->portal, at->tmid, type, size, 0 };
+	for (int i = 0; i < 8; i++)
+		d.nid = d.nid << 8 | at->nid.bytes[i];
+	d.checksum = checksum(&d, sizeof d);
+	memcpy(out->bytes, &d, out->size = sizeof d);
+	return 0;
+}
+
+int lni_desc_read(const void *desc, size_t length, struct lnetd_addr *peer, uint64_t *match_bits, uint32_t *type, uint64_t *size)
+{
+	memset(peer, 0, sizeof *peer);
+	if (length == sizeof(struct small)) {
+		struct small d;
+		memcpy(&d, desc, sizeof d);
+		if (d.checksum != checksum(&d, sizeof d))
+			return lni_fail(EINVAL, "the checksum of the descriptor is wrong");
+		for (int i = 0; i < 8; i++)
+			peer->nid.bytes[i] = (uint8_t)(d.nid >> (56 - 8 * i));
+		peer->pid = d.pid;
+		peer->portal = d.portal;
+		peer->tmid = d.tmid;
+		*match_bits = d.match_bits;
+		*type = d.type;
+		*size = d.size;
+		if (peer->nid.bytes[0])
+			return lni_fail(EINVAL, "the NID of the descriptor is invalid");
+	} else if (length == sizeof(struct large)) {
+		struct large d;
+		memcpy(&d, desc, sizeof d);
+		if (d.magic != MAGIC || d.version != 1 || d.checksum != checksum(&d, sizeof d) || d.nid.bytes[0] == 0)
+			return lni_fail(EINVAL, "the checksum, the magic number or the NID of the descriptor is wrong");
+		peer->nid = d.nid;
+		peer->pid = d.pid;
+		peer->portal = d.portal;
+		peer->tmid = (uint32_t)(d.match_bits >> 52);
+		*match_bits = d.match_bits;
+		*type = d.type;
+		*size = d.size;
+	} else {
+		return lni_fail(EINVAL, "a descriptor has 48 or 64 bytes, not %zu", length);
+	}
+	if (*type != DESC_IN && *type != DESC_OUT)
+		return lni_fail(EINVAL, "the type of the descriptor is invalid");
+	if (!lni_nid_valid(&peer->nid) || peer->pid != LNETD_PID || peer->portal < 1 || peer->portal > 63 || peer->tmid < 1 ||
+	    peer->tmid >= LNETD_ANY_TM || *match_bits >> 52 != peer->tmid || *match_bits << 12 == 0 || *size == 0)
+		return lni_fail(EINVAL, "the address, the match bits or the size of the descriptor is invalid");
+	return 0;
+}
