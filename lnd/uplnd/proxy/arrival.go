@@ -65,6 +65,7 @@ func (g *guest) isPeer(nid lnet.NID) bool {
 func (g *guest) open(i lnd.Interface) {
 	g.mu.Lock()
 	g.iface = i
+	g.opened.Store(true)
 	list := g.early
 	g.early = nil
 	g.mu.Unlock()

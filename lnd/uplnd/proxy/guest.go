@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/memory"
 	"github.com/lnetd/lnetd/memory/shared"
 )
 
@@ -27,18 +25,18 @@ type guest struct {
 	timeout atomic.Int64  // the LND timeout
 	self    lnet.NID      // of the NI
 	iface   lnd.Interface // set by open, with mu held
+	opened  atomic.Bool   // iface is set
 	// stopping makes read return.
 	stopping atomic.Bool
 	// messages are the messages that lnetd has ordered to send.
 	messages sync.Pool // *message
-	// The goroutine that reads orders uses the fields below. asked is the number of PIDs that lnetd has not answered
-	// for.
-	asked   int
+	// The goroutine that reads orders uses the fields below.
 	entry   [protocol.EntrySize]byte
 	entries [2]protocol.Entry
 
-	mu       sync.Mutex // guards the fields below
-	over     bool       // the ring must not be used
+	mu       sync.Mutex   // guards the fields below
+	asked    []chan<- pid // for the PIDs that lnetd has not answered for, in the order of the requests
+	over     bool         // the ring must not be used
 	sending  map[uint64]*message
 	arrivals protocol.Handles[*arrival]
 	buffers  *protocol.Buffers
@@ -73,53 +71,13 @@ const (
 func newGuest(c *Config, a *protocol.Attached, ring *shared.Client, area *shared.Memory) *guest {
 	half := a.AreaSize / 2
 	g := &guest{
-		config: c, self: a.NID, maxKnown: ring.Sizes().Submissions / 4, maxAheadBytes: half / 2, ring: ring, area: area, clock: shared.ReadClock(), sending: make(map[uint64]*message),
+		config: c, self: a.NID, maxKnown: ring.Sizes().Submissions / 4, maxAheadBytes: half / 2, ring: ring, area: area,
+		clock: shared.ReadClock(), sending: make(map[uint64]*message),
 		buffers: protocol.NewBuffers(uint64(half), half), ahead: make(map[lnet.NID]int), vouched: make(map[lnet.NID]bool),
 	}
 	g.messages.New = func() any { return &message{guest: g} }
 	g.timeout.Store(int64(a.Timeout))
 	return g
-}
-
-// serve opens the interface, and carries out orders until ctx is done or the connection ends.
-func (g *guest) serve(ctx context.Context, conn *net.UnixConn, a *protocol.Attached) error {
-	defer g.stop()
-	i, err := g.config.Driver.Open(ctx, lnd.Config{
-		Net: g.config.Net, NID: a.NID, Device: g.config.Device, Tunables: g.config.Tunables, Options: g.config.Options,
-		Upper: g, Logger: g.config.Logger,
-	})
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	g.open(i)
-	if _, ok := i.(memory.Registrar); ok {
-		return errors.Join(errors.New("proxy: a driver that moves payload by RDMA cannot be used"), g.close(), conn.Close())
-	}
-	g.register()
-	lost := make(chan error, 1)
-	go func() {
-		lost <- g.lost(conn)
-		g.ring.Shut()
-	}()
-	stop := context.AfterFunc(ctx, func() {
-		g.stopping.Store(true)
-		g.ring.Completions.Wake()
-	})
-	failed := g.read()
-	stop()
-	err = errors.Join(failed, g.close())
-	g.stop()
-	if ctx.Err() != nil || failed != nil { // lnetd has not ended the connection
-		_ = conn.Close()
-		<-lost
-		if ctx.Err() != nil && !errors.Is(err, errOpen) {
-			return nil
-		}
-		return err
-	}
-	_ = conn.SetReadDeadline(time.Now().Add(reasonTimeout))
-	why := <-lost
-	return errors.Join(why, err, conn.Close())
 }
 
 // close closes the interface. Reports about its messages can still be put into the ring.
@@ -149,22 +107,6 @@ func (g *guest) lost(conn *net.UnixConn) error {
 		err = errors.New("lnetd has sent a second answer")
 	}
 	return fmt.Errorf("proxy: detached: %w", err)
-}
-
-// register asks for the PIDs.
-func (g *guest) register() {
-	pids := g.config.PIDs
-	if len(pids) == 0 {
-		pids = []lnet.PID{lnet.PIDLustre}
-	}
-	g.asked = len(pids)
-	for _, pid := range pids {
-		g.report(&protocol.Entry{Op: protocol.RegisterPID, Peer: lnet.ProcessID{PID: pid}})
-	}
-	if g.config.Allocated != nil {
-		g.asked++
-		g.report(&protocol.Entry{Op: protocol.AllocatePID})
-	}
 }
 
 // read carries out orders until the ring is shut or stopping is set.
@@ -218,8 +160,19 @@ func (g *guest) readBatch() (found bool, err error) {
 	}
 }
 
-// carryOut carries out an order.
+// carryOut carries out an order. Messages cannot be sent before the interface is open.
 func (g *guest) carryOut(e *protocol.Entry) error {
+	if !g.opened.Load() {
+		switch e.Op {
+		case protocol.Send:
+			sent := protocol.Entry{Op: protocol.Sent, Handle: e.Handle}
+			sent.SetError(&lnd.Error{Op: "send", Peer: e.Peer.NID, Status: lnd.StatusRemoteDropped, Err: lnd.ErrUnreachable})
+			g.report(&sent)
+			return nil
+		case protocol.Recall, protocol.Disconnect, protocol.LinkBack, protocol.Probe:
+			return nil
+		}
+	}
 	switch e.Op {
 	case protocol.Send:
 		return g.send(e)
@@ -244,24 +197,32 @@ func (g *guest) carryOut(e *protocol.Entry) error {
 	return nil
 }
 
-// registered handles lnetd's answer about a PID. After the last one, the NI can carry messages.
+// pid is lnetd's answer about a PID.
+type pid struct {
+	pid   lnet.PID
+	cause protocol.Cause
+}
+
+// registered passes on lnetd's answer about a PID.
 func (g *guest) registered(e *protocol.Entry) error {
-	if e.Cause != protocol.CauseOther {
-		return fmt.Errorf("proxy: PID %s: %w", e.Peer.PID, e.Cause.Err(""))
-	}
-	if g.asked--; g.asked < 0 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.asked) == 0 {
 		return errors.New("proxy: lnetd answers about a PID that was not asked for")
 	}
-	if g.config.Allocated != nil && !slices.Contains(g.config.PIDs, e.Peer.PID) && e.Peer.PID != lnet.PIDLustre {
-		g.config.Allocated(e.Peer.PID)
-	}
-	if g.asked == 0 {
-		g.report(&protocol.Entry{Op: protocol.Link, Up: g.iface.Link() == lnd.LinkUp})
-		if g.config.Attached != nil {
-			g.config.Attached(g.iface)
-		}
-	}
+	g.asked[0] <- pid{e.Peer.PID, e.Cause}
+	g.asked = g.asked[1:]
 	return nil
+}
+
+// ask reports that a PID is wanted, and returns the channel for lnetd's answer.
+func (g *guest) ask(e *protocol.Entry) <-chan pid {
+	answer := make(chan pid, 1)
+	g.mu.Lock()
+	g.asked = append(g.asked, answer)
+	g.put(e)
+	g.unlock()
+	return answer
 }
 
 // report puts a report into the ring and wakes lnetd. It does not block.

@@ -17,7 +17,7 @@ import (
 	"github.com/lnetd/lnetd/memory/shared"
 )
 
-// Config configures Run.
+// Config configures Attach and Run.
 type Config struct {
 	// Socket is the path of lnetd's socket for proxies. Required.
 	Socket string
@@ -26,20 +26,19 @@ type Config struct {
 	// Net is the net to serve. NID is that of the NI; it may be zero if lnetd has one NI on the net.
 	Net lnet.Net
 	NID lnet.NID
-	// Driver opens the interface. Required. Its nets have the type of Net.
+	// Driver opens the interface. Its nets have the type of Net. Run needs it; Attach does not use it.
 	Driver lnd.Driver
 	// Device, Tunables and Options are passed to the driver (lnd.Config).
 	Device   string
 	Tunables lnd.Tunables
 	Options  lnd.Values
-	// PIDs are the PIDs of the processes that the proxy carries messages for. The default is lnet.PIDLustre.
+	// PIDs are the PIDs of the processes that the proxy carries messages for, which Run registers. The default is
+	// lnet.PIDLustre. Attach does not use them.
 	PIDs []lnet.PID
-	// Allocated, if it is set, makes Run allocate one more PID, and is called with it.
-	Allocated func(pid lnet.PID)
 	// MaxAhead is the largest payload in bytes that the driver receives before lnetd has a place for it. This
 	// saves an exchange with lnetd. A negative value means none, and 0 all.
 	MaxAhead int
-	// Attached, if it is set, is called when the interface is open and lnetd knows the PIDs.
+	// Attached, if it is set, is called when the interface is open.
 	Attached func(i lnd.Interface)
 	// Logger receives messages for the operator. If nil, they are discarded.
 	Logger *slog.Logger
@@ -48,28 +47,24 @@ type Config struct {
 // attachTimeout is how long lnetd may take to attach the proxy.
 const attachTimeout = 30 * time.Second
 
-// Run serves an NI until ctx is done, and then returns nil. It returns an error if it cannot be attached, also
-// because ctx is done meanwhile, if the driver fails to open the interface or to close it within half a minute,
-// or if the connection to lnetd ends. A *protocol.Failure is lnetd's reason; ENODEV and EAGAIN mean that the NI
-// does not exist yet and that the proxy is in quarantine. When Run returns, the interface is closed, unless the
-// driver has failed to close it.
+// Run serves an NI until ctx is done, and then returns nil: it attaches, registers Config.PIDs, and serves with
+// Config.Driver. It returns the errors of Attach, Proxy.RegisterPID and Proxy.Serve. When Run returns, the interface is
+// closed, unless the driver has failed to close it.
 func Run(ctx context.Context, c Config) error {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.MaxAhead == 0 {
-		c.MaxAhead = lnet.MTU
-	}
-	conn, attached, ring, area, err := attach(ctx, &c)
+	p, err := Attach(ctx, c)
 	if err != nil {
-		return fmt.Errorf("proxy: attach to lnetd at %s: %w", c.Socket, err)
+		return err
 	}
-	g := newGuest(&c, attached, ring, area)
-	err = g.serve(ctx, conn, attached)
-	if errors.Is(err, errOpen) {
-		return errors.Join(err, ring.Close()) // the driver may still access the area
+	pids := c.PIDs
+	if len(pids) == 0 {
+		pids = []lnet.PID{lnet.PIDLustre}
 	}
-	return errors.Join(err, ring.Close(), area.Close())
+	for _, pid := range pids {
+		if err := p.RegisterPID(ctx, pid); err != nil {
+			return errors.Join(err, p.Close())
+		}
+	}
+	return p.Serve(ctx, c.Driver)
 }
 
 // rings is the format of the ring file.
