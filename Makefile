@@ -114,7 +114,7 @@ metrics-page: ## docs/metrics.md: names, types and labels of metrics
 	go test -count=1 -run '^TestNames$$' ./internal/lnetd/metrics -update
 
 man: ## docs/man: manual pages, from the texts of --help and the reference configuration
-	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl ./cmd/lnetperf -update
+	go test -count=1 -run '^TestManualPages$$' ./cmd/lnetd ./cmd/lnetdctl ./cmd/lnetperf ./cmd/lnet-mpi-proxy -update
 
 tunables: ## files made from the tables of drivers and of the node: the lists for lnetdctl, the schema, manual pages
 	go test -count=1 ./internal/lnetd/drivers ./internal/lnetd/control/parameters -update

@@ -97,3 +97,7 @@ func (c *Config) poolSize(comm boundary.Comm, t lnd.Tunables) int {
 
 // credits returns the number of messages that a peer may send ahead.
 func credits(t lnd.Tunables) int { return min(t.PeerCredits, math.MaxUint16) }
+
+// Set sets the tunable with the given parameter to v. It returns an error if there is no such tunable, or if v is
+// outside its range.
+func (c *Config) Set(parameter string, v int64) error { return fields.Set(c, parameter, v) }

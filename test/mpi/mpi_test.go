@@ -48,11 +48,17 @@ func onLibraries(t *testing.T, programs string, test func(t *testing.T, l librar
 func build(t *testing.T, packages ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	args := append([]string{"build", "-tags", "mpi", "-buildvcs=false", "-o", dir + "/"}, packages...)
+	buildInto(t, dir, packages...)
+	return dir
+}
+
+// buildInto builds programs with the tag mpi in a directory. The last words are packages, others are options.
+func buildInto(t *testing.T, dir string, words ...string) {
+	t.Helper()
+	args := append([]string{"build", "-tags", "mpi", "-buildvcs=false", "-o", dir + "/"}, words...)
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return dir
 }
 
 // command returns a command that starts a job. words are the words behind the options of mpirun.
