@@ -92,10 +92,12 @@ func shmFile(f testing.TB) (h *shm.Host, files shared.Files, memory []byte) {
 // side may read more entries than the ring can hold, nor find more room.
 func FuzzShmRing(f *testing.F) {
 	h, files, memory := shmFile(f)
-	f.Add(bytes.Clone(memory[:640]), false)
-	f.Add(bytes.Clone(memory[:640]), true)
+	f.Add(bytes.Clone(memory[:768]), false)
+	f.Add(bytes.Clone(memory[:768]), true)
 	binary.LittleEndian.PutUint32(memory[64:], 1<<32-255)
-	f.Add(bytes.Clone(memory[:640]), true)
+	f.Add(bytes.Clone(memory[:768]), true)
+	binary.LittleEndian.PutUint32(memory[704:], 7)
+	f.Add(bytes.Clone(memory[:768]), true)
 	files.Close()
 	if err := errors.Join(h.Close(), unix.Munmap(memory)); err != nil {
 		f.Fatal(err)
@@ -137,8 +139,14 @@ func FuzzShmRing(f *testing.F) {
 		if n, _ := c.Submissions.Room(); n < 0 || n > c.Sizes().Submissions {
 			t.Fatalf("room for %d of %d submissions", n, c.Sizes().Submissions)
 		}
+		h.Completions.MarkOverflow()
+		if !h.Completions.OverflowMarked() {
+			t.Fatal("the flag is not set")
+		}
 		h.Submissions.Release()
-		c.Completions.Release()
+		if !c.Completions.ReleaseAndClaim() || c.Completions.ReleaseAndClaim() || h.Completions.OverflowMarked() {
+			t.Fatal("the client does not wake lnetd once")
+		}
 		h.Completions.Ring()
 		c.Submissions.Ring()
 		if err := c.Close(); err != nil {

@@ -25,7 +25,7 @@ func guests(t *testing.T) *controltest.Daemon {
 		{
 			ID: 7, PID: 4711, UID: 1000, Program: "store", Cgroup: "/store", Rule: "servers", Since: since,
 			Buffers: 2, Areas: 1, Bytes: 1 << 20, TMs: []api.ClientTM{{
-				NID: nid, PID: 12345, Portal: 34, ID: 1, Entries: 1024, Waiting: 3, Reserved: 4, Rejected: 1,
+				NID: nid, PID: 12345, Portal: 34, ID: 1, Entries: 1024, Waiting: 3, Kept: 4, Overflowed: 9, Rejected: 1,
 				Submissions: 30, Completions: 20, Waits: 5, BellReads: 6, BellWrites: 8,
 				Queues: []api.ClientQueue{{
 					Queue: "mRECV", Depth: 1, Completed: 2, Failed: 9, Bytes: 300, Added: 5, Cancelled: 4, MaxBytes: 200, Seconds: 1.5,
@@ -44,7 +44,7 @@ func TestClients(t *testing.T) {
 `
 	const long = short + `
 client 7, TM 10.0.0.1@tcp:12345:34:1
-  completions: 20, room for 1024, 3 wait, 4 are reserved
+  completions: 20, room for 1024, 3 wait, 9 overflowed, 4 of these are kept
   submissions: 30, 1 rejected
   waits: 5, woken 6 times, woke the client 8 times
   queue  depth  added  cancelled  completed  failed  bytes  max  in queue

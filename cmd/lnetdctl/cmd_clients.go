@@ -134,7 +134,7 @@ func clientsText(all *api.Clients, rates *clientRates, verbose bool) string {
 // rates unless r is nil.
 func clientTMText(b *strings.Builder, c *api.ClientInfo, t *api.ClientTM, r *tmRate) {
 	fmt.Fprintf(b, "\nclient %d, TM %s:%d:%d:%d\n", c.ID, t.NID, t.PID, t.Portal, t.ID)
-	fmt.Fprintf(b, "  completions: %d, room for %d, %d wait, %d are reserved\n", t.Completions, t.Entries, t.Waiting, t.Reserved)
+	fmt.Fprintf(b, "  completions: %d, room for %d, %d wait, %d overflowed, %d of these are kept\n", t.Completions, t.Entries, t.Waiting, t.Overflowed, t.Kept)
 	fmt.Fprintf(b, "  submissions: %d, %d rejected\n", t.Submissions, t.Rejected)
 	fmt.Fprintf(b, "  waits: %d, woken %d times, woke the client %d times\n", t.Waits, t.BellReads, t.BellWrites)
 	lines := table{{"", "queue", "depth", "added", "cancelled", "completed", "failed", "bytes", "max", "in queue"}}

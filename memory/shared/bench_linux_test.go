@@ -103,13 +103,13 @@ func BenchmarkEntries(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for range batch {
-					if ok, err := put(&h.Completions, 0); !ok {
+					if ok, err := put(&h.Completions.Producer, 0); !ok {
 						b.Fatal(err)
 					}
 				}
 				h.Completions.Publish()
 				for range batch {
-					if _, ok, err := next(&c.Completions); !ok {
+					if _, ok, err := next(&c.Completions.Consumer); !ok {
 						b.Fatal(err)
 					}
 				}

@@ -63,8 +63,9 @@ func (c *Consumer) Read(dst []byte) (bool, error) {
 func (c *Consumer) Release() {
 	if n := c.next - c.released.Load(); n != 0 {
 		c.released.Store(c.next)
-		// The entries were copied before this store, so the other side may overwrite them.
-		c.sharedHead.Store(c.next)
+		// The entries were copied before this store, so the other side may overwrite them. The store is a
+		// Swap, because ReleaseAndClaim must load its flag after it (see fences).
+		c.sharedHead.Swap(c.next)
 		c.readNow.add(uint64(n))
 	}
 }

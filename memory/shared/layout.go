@@ -27,6 +27,7 @@ import (
 //	512  2 x u64          lnetd      statistics: completions put, tokens written
 //	576  SQ posted u32    lnetd      submissions carried out
 //	640  SQ waiting u32   client     1: it waits for SQ posted; set to 0 by the side that wakes it
+//	704  CQ overflow u32  lnetd      1: lnetd keeps completions; set to 0 by the side that wakes it
 //	4096                  client     submissions
 //	...                   lnetd      completions, from the next multiple of 4096
 //
@@ -62,6 +63,7 @@ const (
 	offWakeups    = 520
 	offSQPosted   = 576
 	offSQWaiting  = 640
+	offCQOverflow = 704
 )
 
 // Limits of Sizes. A file may have four times as many submissions as completions.

@@ -18,7 +18,7 @@ func echo(spin bool) {
 	}
 	spins := 0
 	for {
-		n, ok, err := next(&c.Completions)
+		n, ok, err := next(&c.Completions.Consumer)
 		if err != nil {
 			panic(err)
 		}
@@ -50,7 +50,7 @@ const spinning = 1000
 
 // roundTrip sends n to an echo and waits for the answer.
 func roundTrip(h *Host, n uint32, spin bool) error {
-	if ok, err := put(&h.Completions, n); !ok {
+	if ok, err := put(&h.Completions.Producer, n); !ok {
 		return err
 	}
 	h.Completions.Publish()
@@ -97,7 +97,7 @@ func TestAnotherProcess(t *testing.T) {
 	}
 	for batch := range uint32(500) {
 		for n := range uint32(64) {
-			if ok, err := put(&h.Completions, 64*batch+n); !ok {
+			if ok, err := put(&h.Completions.Producer, 64*batch+n); !ok {
 				t.Fatal(batch, n, err)
 			}
 		}
@@ -144,7 +144,7 @@ func TestAnotherProcessIsKilled(t *testing.T) {
 	}
 	_ = other.Wait()
 	for n := range uint32(4) {
-		if ok, err := put(&h.Completions, n); !ok || err != nil {
+		if ok, err := put(&h.Completions.Producer, n); !ok || err != nil {
 			t.Error(n, err)
 		}
 		h.Completions.Publish()

@@ -27,7 +27,7 @@ func (f *Files) Close() {
 // Host is lnetd's end of a ring file. Format.Create creates it.
 type Host struct {
 	Submissions SubmissionConsumer
-	Completions Producer
+	Completions CompletionProducer
 	memory      *Memory
 }
 
@@ -66,6 +66,7 @@ func (h *Host) init(l layout, files *Files) error {
 	sq.readNow.published, sq.bell.sleeps.published, sq.bell.reads.published = statCounter(b, offReleased), statCounter(b, offSleeps), statCounter(b, offReads)
 	cq.put.published, cq.bell.wakeups.published = statCounter(b, offPut), statCounter(b, offWakeups)
 	sq.posted.attach(b)
+	cq.overflow = word(b, offCQOverflow)
 
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -116,7 +117,7 @@ func (h *Host) Close() error {
 // Client is a client's end of a ring file. Format.Attach creates it.
 type Client struct {
 	Submissions SubmissionProducer
-	Completions Consumer
+	Completions CompletionConsumer
 	memory      *Memory
 	sizes       Sizes
 }
@@ -157,6 +158,7 @@ func (c *Client) decode(f Format, files *Files) error {
 	l := layout{f, s}
 	sq, cq := &c.Submissions, &c.Completions
 	sq.posted.attach(b)
+	cq.overflow = word(b, offCQOverflow)
 	sq.init(b, l.submissions())
 	cq.init(b, l.completions())
 	if _, err := sq.Room(); err != nil {

@@ -26,7 +26,7 @@ func (l lane) next() (n uint32, ok bool, err error) { return next(l.consumer) }
 func lanes(h *Host, c *Client, before uint32) []lane {
 	all := []lane{
 		{&c.Submissions.Producer, &h.Submissions.Consumer},
-		{&h.Completions, &c.Completions},
+		{&h.Completions.Producer, &c.Completions.Consumer},
 	}
 	for _, l := range all {
 		p, q := l.producer, l.consumer
@@ -369,7 +369,7 @@ func TestRejectedHeaders(t *testing.T) {
 func TestCompletionsBeforeTheClient(t *testing.T) {
 	h, files := newHost(t, 2, 2)
 	for n := range uint32(2) {
-		must[bool](t)(put(&h.Completions, n))
+		must[bool](t)(put(&h.Completions.Producer, n))
 	}
 	h.Completions.Publish()
 	c, err := format.Attach(files)
@@ -378,7 +378,7 @@ func TestCompletionsBeforeTheClient(t *testing.T) {
 	}
 	defer finish(t, c)
 	for n := range uint32(2) {
-		if got, ok, err := next(&c.Completions); !ok || err != nil || got != n {
+		if got, ok, err := next(&c.Completions.Consumer); !ok || err != nil || got != n {
 			t.Errorf("%d: %d, %v, %v", n, got, ok, err)
 		}
 	}
@@ -430,7 +430,7 @@ func TestStatisticsInTheHeader(t *testing.T) {
 	h, c := newPair(t, 16, 16)
 	for range 3 {
 		must[bool](t)(put(&c.Submissions.Producer, 0))
-		must[bool](t)(put(&h.Completions, 0))
+		must[bool](t)(put(&h.Completions.Producer, 0))
 	}
 	c.Submissions.Publish()
 	h.Completions.Publish()

@@ -39,7 +39,7 @@ func AttachRing(files shared.Files) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{c, SubmissionProducer{&c.Submissions}, CompletionConsumer{Consumer: &c.Completions}}, nil
+	return &Client{c, SubmissionProducer{&c.Submissions}, CompletionConsumer{CompletionConsumer: &c.Completions}}, nil
 }
 
 // SubmissionProducer is a client's side of the submission ring.
@@ -74,7 +74,7 @@ func (c *SubmissionConsumer) Next(s *Submission) (bool, error) {
 }
 
 // CompletionProducer is lnetd's side of the completion ring.
-type CompletionProducer struct{ *shared.Producer }
+type CompletionProducer struct{ *shared.CompletionProducer }
 
 // Put adds completion c to the ring. Publish makes it visible to the client. Put returns false if the ring is
 // full.
@@ -90,7 +90,7 @@ func (p CompletionProducer) Put(c *Completion) (bool, error) {
 
 // CompletionConsumer is a client's side of the completion ring.
 type CompletionConsumer struct {
-	*shared.Consumer
+	*shared.CompletionConsumer
 	entry [CompletionSize]byte
 }
 

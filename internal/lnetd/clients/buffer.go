@@ -24,7 +24,6 @@ type buffer struct {
 	owner     atomic.Pointer[tm]
 	operation atomic.Uint32
 	queue     transport.QueueType
-	reserved  int    // number of ring entries reserved for further completions of the operation
 	length    uint32 // the length of the data, as the client has set it
 	began     uint64 // when the operation began, as a completion timestamp
 }

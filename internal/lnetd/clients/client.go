@@ -40,6 +40,7 @@ type client struct {
 	size         uint32            // size of descriptors that was last reported to the client
 	reported     protocol.Counters // sums of the counters of stopped TMs
 
+	usage   amounts           // resources charged to the connection; users.mu guards it
 	domain  completion.Domain // nil before HELLO
 	limits  protocol.Limits
 	buffers buffers
@@ -48,8 +49,7 @@ type client struct {
 	// reason is why lnetd has disconnected the client. It is nil if lnetd has not.
 	reason     error
 	program    string
-	ending     bool    // the connection has ended, and its resources are being released
-	usage      amounts // resources charged to the connection
+	ending     bool // the connection has ended, and its resources are being released
 	areas      areas
 	tms        []*tm // indexed by handle; nil if the handle is unused
 	requests   uint64

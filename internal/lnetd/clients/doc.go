@@ -12,7 +12,7 @@
 // cleans up at the end. Each TM has one goroutine, which reads submissions from its ring. Close waits for
 // all of them.
 //
-// Lock order: tm.roundMu, then client.mu, then tm.mu. No other two locks are held together. Only tm.roundMu
+// Lock order: tm.roundMu, then client.mu, then tm.mu, then users.mu. No other two locks are held together. Only tm.roundMu
 // may be held during a call of a Core, and a Core may hold its own locks when it calls a tm. Records that
 // can be sent without blocking are sent under client.mu, so that no record follows the reason for a
 // disconnect.

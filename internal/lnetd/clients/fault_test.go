@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,7 +92,7 @@ func TestLostRing(t *testing.T) {
 		},
 		"Tell": func(_ *testing.T, _ int, tm *tm) { tm.PushTM(transport.Completion{Err: syscall.ENOBUFS}) },
 		"Completion": func(_ *testing.T, _ int, tm *tm) {
-			b := &buffer{reserved: 1}
+			b := &buffer{}
 			b.owner.Store(tm)
 			tm.mu.Lock()
 			tm.underWay++
@@ -143,21 +144,34 @@ func (w *world) client(p *peer) *client {
 }
 
 // A buffer belongs to its client again before the client can read the completion, because the client may
-// then start another operation, at another TM, or deregister the buffer. There is no ring here, so
-// nothing is written.
+// then start another operation, at another TM, or deregister the buffer.
 func TestBufferIsFreeBeforeItsCompletion(t *testing.T) {
-	tm := &tm{account: newAccount(4), underWay: 1, idle: make(chan struct{})}
-	b := &buffer{reserved: 1}
-	b.owner.Store(tm)
-	defer func() {
-		if recover() == nil {
-			t.Error("nothing was written")
+	w := newWorld(t, nil)
+	o := w.one(7, 4)
+	c := w.client(o.peer)
+	tm, err := c.tm(o.tm.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.buffers.find(o.buffer.Index, o.buffer.Generation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint32(1000) {
+		tm.mu.Lock()
+		tm.underWay++
+		tm.depth[b.queue]++
+		b.owner.Store(tm)
+		tm.mu.Unlock()
+		go tm.Push(transport.Completion{Token: b, Sequence: i, Final: true})
+		for !o.tm.Completions.Pending() {
+			runtime.Gosched()
 		}
 		if b.owner.Load() != nil {
-			t.Error("the completion was to be written while the operation had the buffer")
+			t.Fatal("the completion was written while the operation had the buffer")
 		}
-	}()
-	tm.finish(b, &shm.Completion{Final: true})
+		o.tm.next()
+	}
 }
 
 // Submissions without effect are read at a limited rate, and do not delay other clients.

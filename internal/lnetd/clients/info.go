@@ -39,10 +39,12 @@ type TMInfo struct {
 	// Queues is indexed by transport.QueueType.
 	Queues [transport.QueueTypes]QueueFigures
 	// Entries is the number of entries of the completion ring. Waiting is the number of those that the
-	// client has not read yet. Reserved is the number of those reserved for operations under way.
-	Entries, Waiting, Reserved int
-	// Rejected counts operations that were not started because they were invalid or the ring was full.
-	Rejected uint64
+	// client has not read yet. Kept is the number of completions that lnetd keeps because the ring has no
+	// room for them.
+	Entries, Waiting, Kept int
+	// Overflowed counts the completions that were ever kept. Rejected counts operations that were not
+	// started because they were invalid.
+	Overflowed, Rejected uint64
 	// Submissions and Completions count the entries of the two rings that were used. Waits counts how
 	// often lnetd slept because the client submitted nothing, BellReads how often the client woke it,
 	// and BellWrites how often it woke the client.
@@ -109,11 +111,12 @@ func (s *Server) Drop(id uint64) error {
 }
 
 func (c *client) info() Info {
+	usage := c.server.users.read(&c.usage)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := Info{
 		ID: c.id, Process: c.process, Program: c.program, Since: c.since, Ending: c.ending, Requests: c.requests,
-		Buffers: int(c.usage[ofBuffers]), Areas: int(c.usage[ofAreas]), Bytes: c.usage[ofBytes],
+		Buffers: int(usage[ofBuffers]), Areas: int(usage[ofAreas]), Bytes: usage[ofBytes],
 	}
 	if c.rule != nil {
 		i.Rule = c.rule.Name
@@ -130,17 +133,17 @@ func (t *tm) info() TMInfo {
 	taken, put := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	waiting := 0
 	if !t.ringClosed {
 		_ = guardFault(func() error { // ignores a fault, which the next write to the ring reports
 			room, err := t.ring.Completions.Room()
-			if err == nil {
-				t.update(room)
-			}
+			waiting = t.entries - room
 			return err
 		})
 	}
 	i := TMInfo{
-		Address: t.address, Queues: t.figures, Entries: t.entries, Waiting: t.waiting(), Reserved: t.reserved, Rejected: t.rejected,
+		Address: t.address, Queues: t.figures, Entries: t.entries, Waiting: waiting, Kept: len(t.kept),
+		Overflowed: t.overflowed, Rejected: t.rejected,
 		Submissions: taken.Released, Completions: put.Put, Waits: taken.Sleeps, BellReads: taken.Reads, BellWrites: put.Wakeups,
 	}
 	for q := range i.Queues {

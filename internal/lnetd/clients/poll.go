@@ -56,8 +56,13 @@ func newPolling(most time.Duration) pollState {
 // goroutine must handle that.
 func (t *tm) hasWork() bool {
 	found := t.closing.Load()
-	fault := memory.Guard(func() { found = found || t.ring.Submissions.Pending() })
+	fault := memory.Guard(func() { found = found || t.pending() })
 	return found || fault != nil
+}
+
+// pending reports whether the client has made submissions, or has made room for kept completions.
+func (t *tm) pending() bool {
+	return t.ring.Submissions.Pending() || t.keeping.Load() && !t.ring.Completions.OverflowMarked()
 }
 
 // poll waits for submissions for the TM's current poll time, by polling its ring or by being parked while
@@ -77,7 +82,7 @@ func (t *tm) poll() bool {
 			l.unpark(t)
 		}
 	}
-	if !t.ring.Submissions.Pending() {
+	if !t.pending() {
 		t.polling.current = max(t.polling.current/2, t.polling.max/minPollDivisor)
 		return false
 	}
@@ -140,7 +145,7 @@ func (l *sharedPoller) pollAll(t *tm, end time.Time) {
 	l.mu.Lock()
 	l.polling = false
 	l.mu.Unlock()
-	if !t.ring.Submissions.Pending() {
+	if !t.pending() {
 		l.wakeFirst()
 	}
 }

@@ -70,12 +70,24 @@ func (q *Quotas) amounts() amounts {
 	}
 }
 
+// owner is to whom limits apply: the user with this UID, or a connection.
+type owner int64
+
+const aConnection owner = -1
+
+func (o owner) String() string {
+	if o == aConnection {
+		return "a connection"
+	}
+	return fmt.Sprintf("user %d", int64(o))
+}
+
 // add adds more to a if the sum is within limits. Otherwise it changes nothing and returns EDQUOT. The error
-// names the resource and whose, the connection or user to which the limits apply.
-func (a *amounts) add(more, limits *amounts, whose string) error {
+// names the resource and whose it is.
+func (a *amounts) add(more, limits *amounts, whose owner) error {
 	for k, n := range more {
 		if n > 0 && n > limits[k]-a[k] {
-			return fmt.Errorf("%d more %s exceed the limit of %d for %s, with %d in use: %w", n, kindNames[k], limits[k], whose, a[k], syscall.EDQUOT)
+			return fmt.Errorf("%d more %s exceed the limit of %d for %v, with %d in use: %w", n, kindNames[k], limits[k], whose, a[k], syscall.EDQUOT)
 		}
 	}
 	for k, n := range more {
@@ -90,22 +102,28 @@ func (a *amounts) subtract(less *amounts) {
 	}
 }
 
-// users holds for each user, by UID, the resources that all connections of the user have together.
+// users holds for each user, by UID, the resources that all connections of the user have together. Its lock
+// also guards the amounts of each connection. It is safe for concurrent use.
 type users struct {
 	mu  sync.Mutex // guards all
 	all map[uint32]*amounts
 }
 
-// add adds more to the resources of a user if the sum is within limits. Otherwise it changes nothing and
-// returns EDQUOT.
-func (u *users) add(uid uint32, more, limits *amounts) error {
+// add adds more to own, the resources of a connection, and to those of its user, if both sums are within the
+// limits of the rule. Otherwise it changes nothing and returns EDQUOT.
+func (u *users) add(uid uint32, own, more *amounts, r *Rule) error {
+	ownLimits, limits := r.Connection.amounts(), r.User.amounts()
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if err := own.add(more, &ownLimits, aConnection); err != nil {
+		return err
+	}
 	have := u.all[uid]
 	if have == nil {
 		have = new(amounts)
 	}
-	if err := have.add(more, limits, fmt.Sprintf("user %d", uid)); err != nil {
+	if err := have.add(more, &limits, owner(uid)); err != nil {
+		own.subtract(more)
 		return err
 	}
 	if u.all == nil {
@@ -115,13 +133,22 @@ func (u *users) add(uid uint32, more, limits *amounts) error {
 	return nil
 }
 
-// subtract subtracts less from the resources of a user. They must have been added before.
-func (u *users) subtract(uid uint32, less *amounts) {
+// subtract subtracts less from own, the resources of a connection, and from those of its user. They must have
+// been added before.
+func (u *users) subtract(uid uint32, own, less *amounts) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	own.subtract(less)
 	have := u.all[uid]
 	have.subtract(less)
 	if *have == (amounts{}) {
 		delete(u.all, uid)
 	}
+}
+
+// read returns own, the resources of a connection.
+func (u *users) read(own *amounts) amounts {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return *own
 }

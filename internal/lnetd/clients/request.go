@@ -121,7 +121,7 @@ func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 // negotiate agrees with the client on a version and features of the protocol, and opens the client's
 // domain. It returns the refusal of a client that may not use lnetd.
 func (c *client) negotiate(r *protocol.Hello) (*protocol.HelloReply, error) {
-	offered := protocol.FeatPosted | protocol.FeatMatchBits
+	offered := protocol.FeatOverflow | protocol.FeatPosted | protocol.FeatMatchBits
 	if c.server.config.PollTime > 0 {
 		offered |= protocol.FeatPolling
 	}
@@ -164,29 +164,12 @@ func (c *client) negotiate(r *protocol.Hello) (*protocol.HelloReply, error) {
 // charge adds resources to those of the connection and of its user. If a quota would be exceeded, it adds
 // nothing and returns EDQUOT.
 func (c *client) charge(more amounts) error {
-	limits := c.rule.Connection.amounts()
-	c.mu.Lock()
-	err := c.usage.add(&more, &limits, "a connection")
-	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	limits = c.rule.User.amounts()
-	if err := c.server.users.add(c.process.UID, &more, &limits); err != nil {
-		c.mu.Lock()
-		c.usage.subtract(&more)
-		c.mu.Unlock()
-		return err
-	}
-	return nil
+	return c.server.users.add(c.process.UID, &c.usage, &more, c.rule)
 }
 
 // uncharge subtracts resources that charge has added, after they have been released.
 func (c *client) uncharge(less amounts) {
-	c.mu.Lock()
-	c.usage.subtract(&less)
-	c.mu.Unlock()
-	c.server.users.subtract(c.process.UID, &less)
+	c.server.users.subtract(c.process.UID, &c.usage, &less)
 }
 
 func (c *client) nids() (*protocol.NIDsReply, error) {
@@ -335,6 +318,7 @@ func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shared.Files, erro
 		c.uncharge(charge)
 		return nil, noFiles, err
 	}
+	t.overflows = c.features&protocol.FeatOverflow != 0
 	if t.core, err = c.rule.startTM(c.ctx, c.domain, a, t); err != nil {
 		t.closeRing()
 		files.Close()
@@ -345,7 +329,7 @@ func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shared.Files, erro
 	if c.features&protocol.FeatPolling != 0 {
 		t.polling = newPolling(c.server.config.PollTime)
 	}
-	reply := &protocol.TMStartReply{TMID: uint32(t.address.TMID), Completions: entries, Credits: uint32(t.credits)}
+	reply := &protocol.TMStartReply{TMID: uint32(t.address.TMID), Completions: entries, Credits: protocol.Credits(entries)}
 	if c.features&protocol.FeatMatchBits != 0 {
 		t.passive = passiveBitsFrom(t.core.MatchBits())
 		reply.MatchBits = uint64(t.core.MatchBits())

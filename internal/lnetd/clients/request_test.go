@@ -23,7 +23,7 @@ func TestHello(t *testing.T) {
 	w := newWorld(t, nil)
 	p := w.join()
 	want := protocol.Limits{BufferSize: 1 << 20, SegmentSize: 4096, Segments: 256, DescriptorSize: 48}
-	if p.hello.Version != 1 || p.hello.Features != 0 || p.hello.Limits != want || p.hello.Quotas.TMs != 64 {
+	if p.hello.Version != 1 || p.hello.Features != protocol.FeatOverflow || p.hello.Limits != want || p.hello.Quotas.TMs != 64 {
 		t.Errorf("%+v", p.hello)
 	}
 	infos := w.server.Clients()

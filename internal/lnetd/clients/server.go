@@ -229,8 +229,7 @@ func (s *Server) admit(c *client) error {
 		if !r.appliesTo(&c.process) {
 			continue
 		}
-		limits := r.User.amounts()
-		if err := s.users.add(c.process.UID, &amounts{ofConnections: 1}, &limits); err != nil {
+		if err := s.users.add(c.process.UID, &c.usage, &amounts{ofConnections: 1}, r); err != nil {
 			return err
 		}
 		c.rule = r
@@ -242,7 +241,7 @@ func (s *Server) admit(c *client) error {
 // unadmit reverts admit: the connection no longer counts towards its user's quota.
 func (c *client) unadmit() {
 	if c.rule != nil {
-		c.server.users.subtract(c.process.UID, &amounts{ofConnections: 1})
+		c.uncharge(amounts{ofConnections: 1})
 	}
 }
 

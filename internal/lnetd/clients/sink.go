@@ -10,10 +10,6 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// errNoRoom is the reason to disconnect a client whose completion ring has no room for a completion. As
-// entries are reserved before an operation starts, this is a bug in the Core or in account.
-var errNoRoom = fmt.Errorf("lnetd has a completion, but the completion ring has no space for it: %w", syscall.EIO)
-
 // errDown is the reason for which clients are disconnected when the node is closed.
 var errDown = errors.New("the node of lnetd is closed")
 
@@ -31,32 +27,20 @@ func (t *tm) Push(c transport.Completion) {
 	t.finish(b, &e)
 }
 
-// finish writes the completion e of the operation on b to the ring, and wakes the client if it sleeps. If e
-// is the final completion, b is free for the next operation.
+// finish writes the completion e of the operation on b to the ring, or keeps it until the ring has room. It
+// wakes the client if that sleeps.
 func (t *tm) finish(b *buffer, e *shm.Completion) {
 	t.mu.Lock()
 	t.count(b, e)
-	reservations := min(1, b.reserved)
-	if e.Final {
-		reservations = b.reserved
-		t.underWay--
-		t.depth[b.queue]--
-	}
-	b.reserved -= reservations
-	t.reserved -= reservations
-	if e.Final {
-		// This precedes the write, because the client may submit the next operation as soon as it has
-		// read the completion.
-		b.owner.Store(nil)
-	}
 	wake := false
 	err := guardFault(func() error {
-		err := t.put(e)
+		err := t.put(e, b)
 		wake = !t.ringClosed && t.ring.Completions.Claim()
 		return err
 	})
-	if e.Final && t.ending && t.underWay == 0 {
-		close(t.idle)
+	if err != nil {
+		t.discard()
+		t.end(e, b)
 	}
 	t.mu.Unlock()
 	t.finishWrite(wake, err)
@@ -108,46 +92,17 @@ func (t *tm) PushTM(c transport.Completion) bool {
 }
 
 // writeTMEvent writes an event of the TM to the ring. It returns false if the ring has no room for it or is
-// closed. The caller holds mu.
+// closed, or if the client uses credits, which do not include such events. The caller holds mu.
 func (t *tm) writeTMEvent(c *transport.Completion) (bool, error) {
-	if t.ringClosed {
+	if t.discarding || !t.overflows || len(t.kept) > 0 {
 		return false, nil
 	}
-	if !t.canWriteTMEvent() {
-		room, err := t.ring.Completions.Room()
-		if err != nil {
-			return false, err
-		}
-		if t.update(room); !t.canWriteTMEvent() {
-			return false, nil
-		}
+	if room, err := t.ring.Completions.Room(); room == 0 || err != nil {
+		return false, err
 	}
-	t.addTMEvent()
-	return true, t.write(&shm.Completion{TM: true, Errno: errnoOf(c.Err), Time: t.client.server.timestamp(c.Time)})
-}
-
-// put writes a completion of an operation to the ring. If the ring is closed, it does nothing. The caller
-// holds mu.
-func (t *tm) put(e *shm.Completion) error {
-	if t.ringClosed {
-		return nil
-	}
-	t.posted++
-	return t.write(e)
-}
-
-// write writes an entry to the completion ring, so that the client can read it. The caller holds mu and has
-// counted the entry.
-func (t *tm) write(e *shm.Completion) error {
-	if _, err := t.ring.Completions.Room(); err != nil {
-		return err
-	}
-	ok, err := t.ring.Completions.Put(e)
-	if err == nil && !ok {
-		err = errNoRoom
-	}
+	ok, err := t.ring.Completions.Put(&shm.Completion{TM: true, Errno: errnoOf(c.Err), Time: t.client.server.timestamp(c.Time)})
 	t.ring.Completions.Publish()
-	return err
+	return ok, err
 }
 
 // finishWrite does what remains to be done after a write to the ring when mu has been unlocked. It

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"fmt"
+	"math"
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnet"
@@ -73,7 +74,7 @@ func (t *tm) processWithoutWake() (n int, wake wakes, err error) {
 // readSubmissions reads up to perRound submissions from the ring and returns their number. It collects in
 // t.ops the operations to submit to the Core, and in t.rejections those to reject.
 func (t *tm) readSubmissions() (n int, err error) {
-	if err := t.checkHead(); err != nil {
+	if err := t.checkCompletions(); err != nil {
 		return 0, err
 	}
 	for n < perRound {
@@ -95,12 +96,16 @@ func (t *tm) readSubmissions() (n int, err error) {
 	return n, nil
 }
 
-// checkHead returns an error if the head of the completion ring, which the client writes, is invalid
-// (transport 9.9 rule 2). It is called in each round, because account does not read the head as long as it
-// knows of enough free entries.
-func (t *tm) checkHead() error {
+// checkCompletions moves kept completions to the ring, if there is room. It returns an error if the head of
+// the completion ring, which the client writes, is invalid (transport 9.9 rule 2).
+func (t *tm) checkCompletions() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if n := len(t.kept); n > 0 {
+		err := t.moveKept()
+		t.wakeDue = t.wakeDue || len(t.kept) < n
+		return err
+	}
 	_, err := t.ring.Completions.Room()
 	return err
 }
@@ -191,7 +196,7 @@ func validOperation(s *shm.Submission, queue transport.QueueType, size int) bool
 	length := s.Length >= 1 && uint64(s.Length) <= uint64(size)
 	switch queue {
 	case transport.MsgRecv:
-		return s.MinReceive >= 1 && uint64(s.MinReceive) <= uint64(size) && s.MaxMessages >= 1
+		return s.MinReceive >= 1 && uint64(s.MinReceive) <= uint64(size) && s.MaxMessages >= 1 && s.MaxMessages <= math.MaxInt32
 	case transport.PassiveBulkRecv:
 		return true
 	case transport.PassiveBulkSend:
@@ -205,45 +210,19 @@ func validOperation(s *shm.Submission, queue transport.QueueType, size int) bool
 	return length && peer && uint32(m.TMID()) == s.TMID && m.Counter() != 0
 }
 
-// begin makes the TM the owner of a buffer and reserves ring entries for the completions of the operation s.
-// It returns false if the operation cannot start, because the TM is ending or the ring lacks free entries.
-// In the latter case it writes a completion with ENOSPC. It returns an error if the client must be
-// disconnected.
+// begin makes the TM the owner of a buffer for the operation s. It returns false if the operation cannot
+// start, because the TM is ending. It returns an error if the client must be disconnected.
 func (t *tm) begin(b *buffer, queue transport.QueueType, s *shm.Submission) (began bool, err error) {
-	need := 1
-	if queue == transport.MsgRecv {
-		need = max(1, int(s.MaxMessages))
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ending {
 		return false, nil
 	}
-	if t.free() < need {
-		room, err := t.ring.Completions.Room()
-		if err != nil {
-			return false, err
-		}
-		t.update(room)
-	}
-	switch {
-	case t.free() >= need:
-	case !t.hasFreeEntry():
-		return false, fmt.Errorf("submission of %v: the completion ring has no space for %d completions, nor for one that reports this error: %w", s.Opcode, need, syscall.ENOSPC)
-	default:
-		t.rejected++
-		t.wakeDue = true
-		return false, t.put(&shm.Completion{
-			Buffer: s.Buffer, Generation: s.Generation, Operation: s.Operation,
-			Errno: syscall.ENOSPC, Time: t.client.server.now(), Final: true, Rejected: true,
-		})
-	}
 	if !b.owner.CompareAndSwap(nil, t) {
 		return false, fmt.Errorf("submission of %v: buffer %d is in use by an operation: %w", s.Opcode, s.Buffer, syscall.EBUSY)
 	}
 	b.operation.Store(s.Operation)
-	b.queue, b.reserved, b.length, b.began = queue, need, s.Length, t.began
-	t.reserved += need
+	b.queue, b.length, b.began = queue, s.Length, t.began
 	t.underWay++
 	t.depth[queue]++
 	t.figures[queue].Added++

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
-	"time"
 
-	"pgregory.net/rapid"
 
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
-	"github.com/lnetd/lnetd/transport/mem"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
 )
@@ -145,7 +142,7 @@ func TestRejected(t *testing.T) {
 		}
 	}
 	info := w.server.Clients()[0].TMs[0]
-	if info.Rejected != uint64(operation) || info.Reserved != 0 {
+	if info.Rejected != uint64(operation) {
 		t.Errorf("%+v", info)
 	}
 	for q, f := range info.Queues {
@@ -188,136 +185,6 @@ func TestStaleCancels(t *testing.T) {
 	}
 }
 
-// An operation with more completions than there is room for is rejected, if there is room for the
-// rejection. Otherwise the client is disconnected.
-//
-// transport 9.5
-func TestCredits(t *testing.T) {
-	w := newWorld(t, nil)
-	o := w.one(7, 8)
-	if o.credits != 7 {
-		t.Errorf("%d credits", o.credits)
-	}
-	var buffers []protocol.BufRegisterReply
-	for range 9 {
-		buffers = append(buffers, o.register(protocol.Range{Area: o.memory.id, Length: 4096}))
-	}
-	receive := func(i int, messages uint32) shm.Submission {
-		return of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: messages}, buffers[i], 1)
-	}
-	o.tm.submit(receive(0, 8))
-	if c := o.tm.next(); c.Errno != syscall.ENOSPC || !c.Rejected || c.Buffer != buffers[0].Index {
-		t.Errorf("%+v", c)
-	}
-	o.tm.submit(receive(0, 1<<32-1))
-	if c := o.tm.next(); c.Errno != syscall.ENOSPC {
-		t.Errorf("%+v", c)
-	}
-	o.tm.submit(receive(0, 3), receive(1, 4), receive(2, 1))
-	if c := o.tm.next(); c.Errno != syscall.ENOSPC || c.Buffer != buffers[2].Index {
-		t.Errorf("%+v", c)
-	}
-	// Completions that an operation did not use are free again after its final completion was read.
-	o.tm.submit(of(shm.Submission{Opcode: shm.OpCancel}, buffers[1], 1))
-	if c := o.tm.next(); c.Errno != syscall.ECANCELED {
-		t.Errorf("%+v", c)
-	}
-	o.tm.submit(receive(1, 4))
-	eventually(t, "it is taken", func() bool { return w.server.Clients()[0].TMs[0].Reserved == 7 })
-	o.tm.submit(receive(2, 1), receive(3, 1), receive(4, 1))
-	o.cut(syscall.ENOSPC, "no space")
-}
-
-// Events of the TM use no entry that is reserved for an operation.
-//
-// transport 9.5
-func TestTold(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Core = mem.New(mem.Config{Strict: true}).Host(home) })
-	o := w.one(7, 32) // 4 entries are for events of the TM
-	s := w.one(8, 32)
-	for i := range uint32(6) {
-		s.tm.submit(of(to(shm.Submission{Opcode: shm.OpMsgSend, Length: 1}, o.tm.at), s.buffer, i))
-		if c := s.tm.next(); c.Errno != syscall.ENOBUFS {
-			t.Fatalf("%+v", c)
-		}
-	}
-	if i := w.server.Clients()[0].TMs[0]; i.Waiting != 4 {
-		t.Errorf("%d completions wait", i.Waiting)
-	}
-	o.tm.begin(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 28}, o.buffer, 1))
-	for range 4 {
-		if c := o.tm.next(); !c.TM || c.Errno != syscall.ENOBUFS || c.Final {
-			t.Errorf("%+v", c)
-		}
-	}
-	if i := w.server.Clients()[0].TMs[0]; i.Reserved != 28 {
-		t.Errorf("%d completions are reserved", i.Reserved)
-	}
-	for i := range uint32(28) {
-		s.tm.submit(of(to(shm.Submission{Opcode: shm.OpMsgSend, Length: 1}, o.tm.at), s.buffer, 10+i))
-		if c := s.tm.next(); c.Errno != 0 {
-			t.Fatalf("%+v", c)
-		}
-	}
-	for i := range 28 {
-		if c := o.tm.next(); c.Errno != 0 || c.Final != (i == 27) || int(c.Offset) != i {
-			t.Errorf("%+v", c)
-		}
-	}
-}
-
-// Whatever happens to an account: no more completions are reserved than there are credits, and events of
-// the TM do not use those.
-//
-// transport 9.5
-func TestAccount(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		entries := 1 << rapid.IntRange(1, 7).Draw(t, "log of entries")
-		a := newAccount(entries)
-		var ring []bool // entries that wait, and whether they are events of the TM
-		reserved := 0
-		told := func() (n int) {
-			for _, tells := range ring {
-				if tells {
-					n++
-				}
-			}
-			return n
-		}
-		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			switch rapid.IntRange(0, 3).Draw(t, "step") {
-			case 0:
-				n := rapid.IntRange(1, entries).Draw(t, "credits")
-				a.update(entries - len(ring))
-				if want := int(protocol.Credits(uint32(entries))) - reserved - (len(ring) - told()); a.free() != want {
-					t.Fatalf("%d are free, not %d", a.free(), want)
-				}
-				if a.free() >= n {
-					a.reserved += n
-					reserved += n
-				}
-			case 1:
-				if reserved > 0 {
-					a.posted++
-					a.reserved--
-					reserved--
-					ring = append(ring, false)
-				}
-			case 2:
-				if a.canWriteTMEvent() {
-					a.addTMEvent()
-					ring = append(ring, true)
-				}
-			case 3:
-				ring = ring[rapid.IntRange(0, len(ring)).Draw(t, "taken"):]
-			}
-			if len(ring)+reserved > entries {
-				t.Fatalf("%d entries wait and %d are reserved, of %d", len(ring), reserved, entries)
-			}
-		}
-	})
-}
-
 // A client that changes counters or entries only harms itself.
 //
 // transport 9.9 (2)
@@ -350,7 +217,7 @@ func TestHostileRings(t *testing.T) {
 }
 
 // An impossible head of the completion ring ends the connection whatever lnetd does next with the ring:
-// write a completion, or read a submission that needs no room. It does not wait until credits are short.
+// write a completion, or read a submission.
 //
 // transport 9.9 (2)
 func TestImpossibleHeadIsFoundAtOnce(t *testing.T) {
@@ -387,7 +254,7 @@ func TestImpossibleHeadIsFoundAtOnce(t *testing.T) {
 func TestIgnoredHeaderWords(t *testing.T) {
 	for name, at := range map[string]int{
 		"magic": 0, "version and header size": 4, "SQ offset": 8, "SQ entries": 12, "CQ offset": 16, "CQ entries": 20, "sizes of entries": 24,
-		"SQ head": 128, "CQ tail": 192, "CQ sleeping": 384, "SQ posted": 576, "SQ waiting": 640, "figures of submissions": 448, "figures of completions": 512,
+		"SQ head": 128, "CQ tail": 192, "CQ sleeping": 384, "SQ posted": 576, "SQ waiting": 640, "CQ overflow": 704, "figures of submissions": 448, "figures of completions": 512,
 	} {
 		for _, off := range []int32{1, 1 << 30, -1} {
 			t.Run(fmt.Sprint(name, off), func(t *testing.T) {
@@ -404,58 +271,6 @@ func TestIgnoredHeaderWords(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// Given a client that reads nothing from its ring, when more and more events of the TM occur, then Tell
-// returns true for those that the client finds in the ring later, and false for all others. Once the
-// client has read them, there is room again.
-//
-// transport 9.5
-func TestPushTMReportsDelivery(t *testing.T) {
-	w := newWorld(t, nil)
-	o := w.one(7, 16)
-	tm, err := w.client(o.peer).tm(o.tm.handle)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		told := 0
-		for range 5 {
-			if tm.PushTM(transport.Completion{Err: syscall.ENOBUFS}) {
-				told++
-			}
-		}
-		if told != 2 {
-			t.Errorf("%d of 5 were told, with 2 entries for such", told)
-		}
-		for range told {
-			if c := o.tm.next(); !c.TM || c.Errno != syscall.ENOBUFS {
-				t.Errorf("%+v", c)
-			}
-		}
-	}
-}
-
-// A sleeping client is woken for an operation that is rejected because credits are short. The rejection
-// is counted.
-//
-// transport 9.5
-func TestShortOfCreditsWakes(t *testing.T) {
-	w := newWorld(t, nil)
-	o := w.one(7, 16)
-	woken := make(chan error, 1)
-	go func() { woken <- o.tm.Completions.Wait(time.Now().Add(patience)) }()
-	eventually(t, "the client sleeps", func() bool { return o.tm.Completions.Stats().Sleeps > 0 })
-	o.tm.submit(of(shm.Submission{Opcode: shm.OpMsgRecv, MinReceive: 1, MaxMessages: 1 + o.credits}, o.buffer, 1))
-	if err := <-woken; err != nil || !o.tm.Completions.Pending() {
-		t.Fatalf("woken for nothing: %v", err)
-	}
-	if c := o.tm.next(); c.Errno != syscall.ENOSPC || !c.Rejected || !c.Final {
-		t.Errorf("%+v", c)
-	}
-	if i := w.server.Clients()[0].TMs[0]; i.Rejected != 1 || i.Reserved != 0 {
-		t.Errorf("%+v", i)
 	}
 }
 
@@ -479,7 +294,7 @@ func TestNoOperationsWhileEnding(t *testing.T) {
 	tm.mu.Unlock()
 	o.tm.submit(good(o.buffer, 1, o.tm.at)[shm.OpMsgRecv], shm.Submission{Opcode: shm.OpNop})
 	eventually(t, "both are read", func() bool { return w.server.Clients()[0].TMs[0].Submissions == 2 })
-	if i := w.server.Clients()[0].TMs[0]; i.Reserved != 0 || i.Queues[transport.MsgRecv].Depth != 0 {
+	if i := w.server.Clients()[0].TMs[0]; i.Queues[transport.MsgRecv].Depth != 0 {
 		t.Errorf("%+v", i)
 	}
 }

@@ -30,15 +30,16 @@ const ineffectivePause = 10 * time.Millisecond
 // tm is a client's TM. It connects the rings that it shares with the client to a TM of the Core, and is the
 // sink for the completions of that TM.
 type tm struct {
-	client  *client
-	handle  uint32
-	entries int // number of entries of the completion ring
-	address transport.Address
-	ring    *shm.Host
-	core    completion.TM
-	polling pollState
-	closing atomic.Bool   // if true, run must return
-	done    chan struct{} // closed when run has returned
+	client    *client
+	handle    uint32
+	entries   int // number of entries of the completion ring
+	address   transport.Address
+	ring      *shm.Host
+	core      completion.TM
+	overflows bool // the client has protocol.FeatOverflow
+	polling   pollState
+	closing   atomic.Bool   // if true, run must return
+	done      chan struct{} // closed when run has returned
 
 	roundMu    sync.Mutex // held while a round processes submissions; guards the fields up to wakeDue
 	ringError  error      // the violation for which the client was disconnected, or nil
@@ -53,8 +54,17 @@ type tm struct {
 	began       uint64 // when this round began, as a completion timestamp
 	wakeDue     bool   // a completion was written, and the client must be woken at the end of the round
 
+	// keeping reports whether kept has elements.
+	keeping atomic.Bool
+
 	mu sync.Mutex // guards the fields below and is held to write to the completion ring
-	account
+	// kept holds completions for which the ring had no room. Later ones are appended as long as it has
+	// elements. overflowed counts the completions that were ever kept.
+	kept       []kept
+	overflowed uint64
+	// discarding means that no more completions are written, because the ring is closed or the client, which
+	// is being disconnected, has not received an earlier one.
+	discarding bool
 	// underWay is the number of operations under way. depth holds this number for each queue.
 	underWay int
 	depth    [transport.QueueTypes]int
@@ -90,7 +100,7 @@ func newTM(c *client, a transport.Address, entries int) (*tm, shared.Files, erro
 		}
 	}
 	return &tm{
-		client: c, entries: entries, address: a, ring: ring, account: newAccount(entries),
+		client: c, entries: entries, address: a, ring: ring,
 		done: make(chan struct{}), idle: make(chan struct{}),
 	}, files, nil
 }
@@ -125,7 +135,7 @@ func (t *tm) run() {
 }
 
 // pauseDue reports whether the caller must pause because too many submissions were without effect, and
-// resets their count. Such submissions use no credits, but they delay the other TMs.
+// resets their count. Such submissions cost the client little, but they delay the other TMs.
 func (t *tm) pauseDue() bool {
 	t.roundMu.Lock()
 	defer t.roundMu.Unlock()
@@ -167,10 +177,15 @@ func guardFault(f func() error) (err error) {
 	return err
 }
 
-// stopRun makes run return and waits for it. Further operations cannot start. Those under way continue.
+// stopRun makes run return and waits for it. Further operations cannot start. Those under way continue. Kept
+// completions that do not fit into the ring now are lost.
 func (t *tm) stopRun() {
+	_ = t.flushKept() // an error has disconnected the client
 	t.mu.Lock()
 	t.stopOperations()
+	if len(t.kept) > 0 {
+		t.discard()
+	}
 	t.mu.Unlock()
 	t.closing.Store(true)
 	t.ring.ShutSubmissions()
@@ -189,8 +204,12 @@ func (t *tm) stopOperations() {
 }
 
 // processSubmissions processes all submissions that the client made before the call, even if it has not
-// woken lnetd for them. If it returns an error, the client has been disconnected.
+// woken lnetd for them. It also moves kept completions to the ring, if there is room. If it returns an error,
+// the client has been disconnected.
 func (t *tm) processSubmissions() error {
+	if err := t.flushKept(); err != nil {
+		return err
+	}
 	for left := protocol.SubmissionsPerCompletion * t.entries; left > 0 && t.hasWork(); {
 		if t.pauseDue() && !t.pause() {
 			return t.client.ctx.Err()
@@ -210,11 +229,14 @@ func (t *tm) stop() error {
 		return err
 	}
 	t.mu.Lock()
-	under := t.underWay
+	under, unread := t.underWay, len(t.kept)
 	if under == 0 {
 		t.stopOperations()
 	}
 	t.mu.Unlock()
+	if unread > 0 {
+		return fmt.Errorf("%d operations are pending, because %d completions wait until the client has read earlier ones: %w", under, unread, syscall.EBUSY)
+	}
 	if under > 0 {
 		return fmt.Errorf("%d operations are pending: %w", under, syscall.EBUSY)
 	}
@@ -232,6 +254,7 @@ func (t *tm) closeRing() {
 	t.mu.Lock()
 	gone := t.ringClosed
 	t.ringClosed = true
+	t.discard()
 	t.mu.Unlock()
 	if !gone {
 		if err := t.ring.Close(); err != nil {

@@ -146,8 +146,14 @@ func (w *world) dial() *peer {
 // join connects and sends HELLO.
 func (w *world) join() *peer {
 	w.t.Helper()
+	return w.joinWith(protocol.FeatOverflow)
+}
+
+// joinWith connects and requires features.
+func (w *world) joinWith(features protocol.Features) *peer {
+	w.t.Helper()
 	p := w.dial()
-	if err := p.ask(&protocol.Hello{Lowest: 1, Highest: 1, Program: "test"}, &p.hello); err != nil {
+	if err := p.ask(&protocol.Hello{Lowest: 1, Highest: 1, Required: features, Program: "test"}, &p.hello); err != nil {
 		w.t.Fatal(err)
 	}
 	return p
@@ -389,7 +395,9 @@ func (r *ring) next() shm.Completion {
 			r.peer.t.Fatal(err)
 		}
 		if ok {
-			r.Completions.Release()
+			if r.Completions.ReleaseAndClaim() {
+				r.Submissions.Wake()
+			}
 			return c
 		}
 		if err := r.Completions.Wait(until); err != nil {
@@ -430,12 +438,10 @@ func listenStream(t testing.TB, path string) *net.UnixListener {
 func (w *world) charged(p *peer, want amounts) {
 	w.t.Helper()
 	c := w.client(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	w.server.users.mu.Lock()
 	defer w.server.users.mu.Unlock()
-	got := *w.server.users.all[c.process.UID]
-	if got.subtract(&amounts{ofConnections: 1}); c.usage != want || got != want {
+	want[ofConnections] = 1
+	if got := *w.server.users.all[c.process.UID]; c.usage != want || got != want {
 		w.t.Errorf("the client is charged with %v, its user with %v; want %v", c.usage, got, want)
 	}
 }

@@ -39,7 +39,7 @@ func controlClient(i *clients.Info) api.ClientInfo {
 		t := &i.TMs[k]
 		tm := api.ClientTM{
 			NID: t.Address.NID, PID: uint32(t.Address.PID), Portal: t.Address.Portal, ID: t.Address.TMID,
-			Entries: t.Entries, Waiting: t.Waiting, Reserved: t.Reserved, Rejected: t.Rejected,
+			Entries: t.Entries, Waiting: t.Waiting, Kept: t.Kept, Overflowed: t.Overflowed, Rejected: t.Rejected,
 			Submissions: t.Submissions, Completions: t.Completions,
 			Waits: t.Waits, BellReads: t.BellReads, BellWrites: t.BellWrites,
 		}

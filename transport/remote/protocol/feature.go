@@ -14,8 +14,9 @@ const (
 	// FeatPolling makes lnetd poll the submission rings of the connection for a while before it sleeps.
 	// lnetd's settings limit the time.
 	FeatPolling Features = 1 << 1
-	// FeatRingGrowth is reserved for rings that can grow.
-	FeatRingGrowth Features = 1 << 2
+	// FeatOverflow makes lnetd keep completions for which the ring has no room. Operations then reserve
+	// nothing in the completion ring.
+	FeatOverflow Features = 1 << 2
 	// FeatZeroCopy is reserved for transmission without a copy in the kernel.
 	FeatZeroCopy Features = 1 << 3
 	// FeatHugePages is reserved for areas of huge pages.
@@ -28,10 +29,10 @@ const (
 	FeatMatchBits Features = 1 << 6
 
 	// Implemented is the set of features that this version of lnetd may grant.
-	Implemented = FeatPolling | FeatPosted | FeatMatchBits
+	Implemented = FeatPolling | FeatOverflow | FeatPosted | FeatMatchBits
 )
 
-var featureNames = [...]string{"LARGE_SEGMENTS", "POLLING", "RING_GROWTH", "ZERO_COPY", "HUGE_PAGES", "POSTED", "MATCH_BITS"}
+var featureNames = [...]string{"LARGE_SEGMENTS", "POLLING", "OVERFLOW", "ZERO_COPY", "HUGE_PAGES", "POSTED", "MATCH_BITS"}
 
 // String returns a text such as "POLLING|0x100", or "0" if no bit is set.
 func (f Features) String() string {

@@ -245,7 +245,7 @@ func TestNames(t *testing.T) {
 		"TM_STOP": OpTMStop, "STATS_GET": OpStatsGet, "NOP": OpNop, "NOTICE": OpNotice, "opcode 99": Opcode(99),
 		"going down": NoticeGoingDown, "cut off": NoticeCutOff, "limits changed": NoticeLimits, "notice 9": NoticeKind(9),
 		"0": Features(0), "POLLING|0x100": FeatPolling | 0x100,
-		"LARGE_SEGMENTS|POLLING|RING_GROWTH|ZERO_COPY|HUGE_PAGES": FeatLargeSegments | FeatPolling | FeatRingGrowth | FeatZeroCopy | FeatHugePages,
+		"LARGE_SEGMENTS|POLLING|OVERFLOW|ZERO_COPY|HUGE_PAGES": FeatLargeSegments | FeatPolling | FeatOverflow | FeatZeroCopy | FeatHugePages,
 	} {
 		if got.String() != want {
 			t.Errorf("%q, want %q", got, want)

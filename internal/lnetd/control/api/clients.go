@@ -88,12 +88,14 @@ type ClientTM struct {
 	ID     uint16        `json:"id"`
 	Queues []ClientQueue `json:"queues"`
 	// Entries is the number of entries of the completion ring. Waiting is the number of those that the
-	// client has not read yet, and Reserved the number of those reserved for operations under way.
-	Entries  int `json:"entries"`
-	Waiting  int `json:"waiting"`
-	Reserved int `json:"reserved"`
-	// Rejected counts operations that were not started because they were invalid or the completion
-	// ring was full.
+	// client has not read yet. Kept is the number of completions that lnetd keeps because the ring has
+	// no room for them.
+	Entries int `json:"entries"`
+	Waiting int `json:"waiting"`
+	Kept    int `json:"kept"`
+	// Overflowed counts the completions that were ever kept. Rejected counts operations that were not
+	// started because they were invalid.
+	Overflowed  uint64 `json:"overflowed"`
 	Rejected    uint64 `json:"rejected"`
 	Submissions uint64 `json:"submissions"`
 	Completions uint64 `json:"completions"`

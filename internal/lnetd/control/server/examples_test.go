@@ -141,7 +141,7 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 			ID: 7, PID: 4711, UID: 1000, GID: 1000, Program: "store", Cgroup: "/system.slice/store.service", Rule: "servers",
 			Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Buffers: 2, Areas: 1, Bytes: 1 << 20, Requests: 9,
 			TMs: []api.ClientTM{{
-				NID: nid("10.0.0.1@tcp"), PID: uint32(lnet.PIDLustre), Portal: 34, ID: 1, Entries: 1024, Reserved: 1, Submissions: 3,
+				NID: nid("10.0.0.1@tcp"), PID: uint32(lnet.PIDLustre), Portal: 34, ID: 1, Entries: 1024, Waiting: 1, Submissions: 3,
 				Completions: 2, Waits: 3, BellReads: 2, BellWrites: 2,
 				Queues: []api.ClientQueue{{Queue: "mRECV", Depth: 1, Completed: 2, Bytes: 300}},
 			}},
