@@ -101,7 +101,7 @@ liblnetd: ## bin/liblnetd: the C library for clients of lnetd, its header and ln
 	client/c/build bin/liblnetd
 
 mpi-bench: ## messages between two ranks, beside the plainest program in C, and an idle rank
-	go test -tags mpi -run '^$$' -bench Loads -benchtime 3x ./lnd/mpilnd/shim
+	go test -tags mpi -run '^$$' -bench 'Loads|Megabyte' -benchtime 3x ./lnd/mpilnd ./lnd/mpilnd/shim
 
 conformance: ## bin/conformance.md: which test shows which rule of the specification
 	@mkdir -p bin

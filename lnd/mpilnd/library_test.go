@@ -83,7 +83,11 @@ const (
 
 // runRank runs the driver in the thread that has opened MPI, and a node over it in another goroutine.
 func runRank() error {
-	m, err := shim.Open("", shim.Options{Dir: os.Getenv(shims), Processes: members})
+	run, options := member, shim.Options{Dir: os.Getenv(shims), Processes: members}
+	if os.Getenv(stream) != "" {
+		run, options.Processes, options.Spin = streamer, 2, time.Millisecond
+	}
+	m, err := shim.Open("", options)
 	if err != nil {
 		return err
 	}
@@ -99,7 +103,7 @@ func runRank() error {
 	}
 	result := make(chan error, 1)
 	go func() {
-		result <- member(d, world.Rank())
+		result <- run(d, world.Rank())
 		d.Close()
 	}()
 	if err := errors.Join(d.Run(), <-result); err != nil {

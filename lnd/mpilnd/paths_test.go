@@ -43,6 +43,42 @@ func TestShortAndLarge(t *testing.T) {
 	})
 }
 
+// Payloads are copied when at most 2 MiB of copies wait for the peer. Later messages wait, but urgent ones go first.
+//
+// MPI-22
+func TestCopies(t *testing.T) {
+	play(t, fake.Options{}, nil, func(s *stage) {
+		s.open()
+		s.send(protocol.Message{Type: protocol.Credit, Credits: 4})
+		var large [3]*sent
+		for k := range large {
+			large[k] = s.put(lnet.MTU)
+		}
+		s.next(protocol.LargePut)
+		s.next(protocol.LargePut)
+		after := s.put(10)
+		s.nothing()
+		s.transmit(&lnd.Tx{Header: header(lnet.MsgPut, 0, 1, 0), Urgent: true})
+		if got := s.next(protocol.Short); got.Length != 0 {
+			t.Errorf("%d bytes instead of the urgent message", got.Length)
+		}
+		b := make([]byte, lnet.MTU)
+		if _, ok := s.await(s.receive(2, b)); !ok || !bytes.Equal(b, pattern(lnet.MTU)) {
+			t.Error("the first payload is not received")
+		}
+		if got := s.next(protocol.LargePut); got.Tag != 6 || large[0].state() != "sent" || large[1].state() != "not complete" {
+			t.Errorf("%+v, %s, %s", got, large[0].state(), large[1].state())
+		}
+		if got := s.next(protocol.Short); got.Length != 10 {
+			t.Errorf("%d bytes", got.Length)
+		}
+		synctest.Wait()
+		if after.state() != "sent" {
+			t.Error(after.state())
+		}
+	})
+}
+
 // The payload of a large message is received when the message has its place: directly, if that is one piece and takes
 // all. Of a message that is dropped or truncated, all is received too.
 //

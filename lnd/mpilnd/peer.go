@@ -23,6 +23,7 @@ type peer struct {
 	order      protocol.Order[*arrival] // of the short messages of the peer
 	puts, gets protocol.Tags            // tags of payloads that this process sends, and of those that it has asked for
 	abandoned  []uint32                 // tags of payloads that the peer may have sent, although nothing receives them
+	copied     int                      // bytes of payloads that were copied, and whose sends are not complete
 
 	state
 }
