@@ -12,6 +12,17 @@ type MPI interface {
 	// sends on it, its errors are returned, and the original is not changed (MPI-6). The first call creates the
 	// duplicate. It is collective: it blocks until all processes have called it. Later calls return the same.
 	World() (Comm, error)
+	// OpenPort returns the name of a new port of this process, to which another job can connect (mpilnd MPI-17). The
+	// name has no newline. The port exists until the process ends.
+	OpenPort() (string, error)
+	// Accept waits for a job that connects to a port of rank 0 of this job. Connect connects to the port of another
+	// job. Both are collective over the communicator that World returns, and return an inter-communicator. Only the
+	// port that rank 0 passes is used. They block, in C, until the other job follows, and forever if it does not,
+	// because it has failed or the port does not exist any more. Connect returns an error if the name is not one of a
+	// port; over Open MPI it does so in rank 0 only. An error of any of the three wraps ErrNoConnections if the library
+	// cannot connect jobs.
+	Accept(port string) (Comm, error)
+	Connect(port string) (Comm, error)
 	// MaxTag returns the largest tag, at least 32767.
 	MaxTag() int
 	// Poll reports complete requests: it sets the first n elements of done, which must not be empty. If no request is
@@ -21,9 +32,9 @@ type MPI interface {
 	Poll(done []Done, wait time.Duration) (n int, err error)
 	// Wake ends a Poll that waits. If none waits, the next one does not wait. It does not block.
 	Wake()
-	// Close frees the communicators and, if opening has initialized the library, finalizes it, which is collective.
+	// Close frees the job's own communicator and, if opening has initialized the library, finalizes it, which is collective.
 	// No request may be left: receives must have been cancelled, sends must be complete, and Poll must have reported
-	// both. Otherwise Close does nothing and returns an error. It may block forever if another process has failed, and
+	// both. Otherwise Close does nothing and returns an error. Inter-communicators must have been disconnected. It may block forever if another process has failed, and
 	// libraries have faults there: MPICH 4.0.2 over TCP sometimes does not return. So a process that must end does not
 	// wait for it without limit.
 	Close() error
@@ -58,6 +69,9 @@ type Comm interface {
 	Barrier() error
 	Broadcast(b []byte, root int) error
 	Gather(b, all []byte, root int) error
+	// Disconnect frees an inter-communicator. It is collective over both jobs, and blocks, in C, until all processes
+	// have called it. No request of the communicator may be left.
+	Disconnect() error
 	// Abort ends all processes of the communicator's job with an exit status from 1 to 125, which the launcher may
 	// replace by another. It does not return.
 	Abort(status int)

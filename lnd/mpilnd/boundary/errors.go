@@ -12,6 +12,9 @@ var (
 	ErrNoLibrary = errors.New("the MPI library or lnetd's shim for it is missing: install the library " +
 		"(Debian packages openmpi-bin or mpich), and build the shims with `make mpi-shims` " +
 		"(Debian packages libopenmpi-dev, libmpich-dev)")
+	// ErrNoConnections means that an MPI library cannot connect jobs that were started separately.
+	ErrNoConnections = errors.New("this MPI library does not support connections between jobs: " +
+		"start the proxies and the application with one mpirun, or use Open MPI")
 	// ErrLauncher means that the program was not started by the mpirun of its MPI library, so that each process would
 	// be alone in a job.
 	ErrLauncher = errors.New("start the program with the mpirun of the MPI library that it uses")

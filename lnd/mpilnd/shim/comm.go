@@ -6,6 +6,7 @@ package shim
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -13,11 +14,14 @@ import (
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
 )
 
-// comm implements boundary.Comm for the shim's communicator.
+// comm implements boundary.Comm for one of the shim's communicators.
 type comm struct {
 	m          *mpi
+	number     int // 0: the job's own
 	rank, size int
 }
+
+var errInter = errors.New("the communicator connects two jobs")
 
 func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return c.size }
@@ -27,7 +31,7 @@ func (c *comm) Send(to, tag int, b []byte, id uint64) error {
 		return fmt.Errorf("mpi: send: %w", err)
 	}
 	slot, address := c.m.acquire(b)
-	return c.started("send", slot, C.call_send(c.m.c, address, C.int(len(b)), C.int(to), C.int(tag), C.uint64_t(id), C.int(slot)))
+	return c.started("send", slot, C.call_send(c.m.c, C.int(c.number), address, C.int(len(b)), C.int(to), C.int(tag), C.uint64_t(id), C.int(slot)))
 }
 
 func (c *comm) Receive(from, tag int, b []byte, id uint64) error {
@@ -39,7 +43,7 @@ func (c *comm) Receive(from, tag int, b []byte, id uint64) error {
 		return fmt.Errorf("mpi: receive: %w", err)
 	}
 	slot, address := c.m.acquire(b)
-	return c.started("receive", slot, C.call_receive(c.m.c, address, C.int(len(b)), C.int(from), C.int(tag), C.uint64_t(id), C.int(slot)))
+	return c.started("receive", slot, C.call_receive(c.m.c, C.int(c.number), address, C.int(len(b)), C.int(from), C.int(tag), C.uint64_t(id), C.int(slot)))
 }
 
 // check checks the arguments of a request. Some ranks and tags that are not allowed have a meaning for MPI.
@@ -53,6 +57,13 @@ func (c *comm) check(rank, tag int, b []byte) error {
 		return fmt.Errorf("%d bytes, at most %d", len(b), math.MaxInt32)
 	}
 	return nil
+}
+
+func (c *comm) checkCollective(root int, b []byte) error {
+	if c.number != 0 {
+		return errInter
+	}
+	return c.check(root, 1, b)
 }
 
 // started releases the slot of a request that could not be started.
@@ -72,10 +83,15 @@ func (c *comm) Cancel(id uint64) error {
 	return c.m.failed("cancel", rc)
 }
 
-func (c *comm) Barrier() error { return c.m.failed("barrier", C.call_barrier(c.m.c)) }
+func (c *comm) Barrier() error {
+	if c.number != 0 {
+		return fmt.Errorf("mpi: barrier: %w", errInter)
+	}
+	return c.m.failed("barrier", C.call_barrier(c.m.c))
+}
 
 func (c *comm) Broadcast(b []byte, root int) error {
-	if err := c.check(root, 1, b); err != nil {
+	if err := c.checkCollective(root, b); err != nil {
 		return fmt.Errorf("mpi: broadcast: %w", err)
 	}
 	var p runtime.Pinner
@@ -84,7 +100,7 @@ func (c *comm) Broadcast(b []byte, root int) error {
 }
 
 func (c *comm) Gather(b, all []byte, root int) error {
-	if err := c.check(root, 1, b); err != nil {
+	if err := c.checkCollective(root, b); err != nil {
 		return fmt.Errorf("mpi: gather: %w", err)
 	}
 	if want := len(b) * c.size; c.rank == root && len(all) != want {
@@ -93,6 +109,13 @@ func (c *comm) Gather(b, all []byte, root int) error {
 	var p runtime.Pinner
 	defer p.Unpin()
 	return c.m.failed("gather", C.call_gather(c.m.c, pinned(&p, b), C.int(len(b)), pinned(&p, all), C.int(root)))
+}
+
+func (c *comm) Disconnect() error {
+	if c.number == 0 {
+		return errors.New("mpi: disconnect: the communicator is the job's own")
+	}
+	return c.m.failed("disconnect", C.call_disconnect(c.m.c, C.int(c.number)))
 }
 
 func (c *comm) Abort(status int) { C.call_abort(c.m.c, C.int(status)) }

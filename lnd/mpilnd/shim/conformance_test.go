@@ -32,7 +32,7 @@ const patience, limit = 30 * time.Second, 4 * time.Minute
 func TestMain(m *testing.M) {
 	roles := map[string]func() error{
 		"suite": suite, "open": openOnly, "mpich": openMPICH, "openmpi": openOpenMPI, "measure": measure, "passed": passed,
-		"abort": abort, "die": die,
+		"abort": abort, "die": die, "accept": accept, "connect": connect, "port": openPort, "malformed": malformed,
 	}
 	name := os.Getenv(role)
 	if name == "" {

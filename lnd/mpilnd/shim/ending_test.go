@@ -44,6 +44,8 @@ func passed() error {
 
 // TestPassedCommunicator: the shim uses the program's communicator, and neither MPI_COMM_WORLD (mpilnd MPI-6, MPI-7)
 // nor MPI_Finalize.
+//
+// MPI-6
 func TestPassedCommunicator(t *testing.T) {
 	onLibraries(t, func(t *testing.T, i installation, dir string) {
 		host := filepath.Join(dir, "host.so")

@@ -12,11 +12,16 @@ const shim *load_shim(const char *path, char *text, int size);
 int open_shim(const shim *s, int passed, int32_t comm, shim_opened *out);
 
 static inline int call_dup(const shim *s, int32_t *rank, int32_t *size) { return s->dup(rank, size); }
-static inline int call_send(const shim *s, uintptr_t b, int n, int to, int tag, uint64_t id, int slot) {
-	return s->send(b, n, to, tag, id, slot);
+static inline int call_open_port(const shim *s, char *name, int size) { return s->open_port(name, size); }
+static inline int call_join(const shim *s, int accept, const char *port, int32_t *comm, int32_t *size) {
+	return s->join(accept, port, comm, size);
 }
-static inline int call_receive(const shim *s, uintptr_t b, int n, int from, int tag, uint64_t id, int slot) {
-	return s->receive(b, n, from, tag, id, slot);
+static inline int call_disconnect(const shim *s, int comm) { return s->disconnect(comm); }
+static inline int call_send(const shim *s, int comm, uintptr_t b, int n, int to, int tag, uint64_t id, int slot) {
+	return s->send(comm, b, n, to, tag, id, slot);
+}
+static inline int call_receive(const shim *s, int comm, uintptr_t b, int n, int from, int tag, uint64_t id, int slot) {
+	return s->receive(comm, b, n, from, tag, id, slot);
 }
 static inline int call_cancel(const shim *s, uint64_t id) { return s->cancel(id); }
 static inline int call_poll(const shim *s, shim_done *out, int max, int64_t wait_ns, int64_t spin_ns) {

@@ -3,6 +3,7 @@
 package shim
 
 /*
+#include <stdlib.h>
 #include "load.h"
 #cgo noescape call_poll
 #cgo nocallback call_poll
@@ -49,9 +50,44 @@ func (m *mpi) World() (boundary.Comm, error) {
 		if err := m.failed("duplicate the communicator", C.call_dup(m.c, &rank, &size)); err != nil {
 			return nil, err
 		}
-		m.world = &comm{m, int(rank), int(size)}
+		m.world = &comm{m: m, rank: int(rank), size: int(size)}
 	}
 	return m.world, nil
+}
+
+func (m *mpi) OpenPort() (string, error) {
+	var name [portSize]C.char
+	if err := m.connection("open a port", C.call_open_port(m.c, &name[0], portSize)); err != nil {
+		return "", err
+	}
+	return C.GoString(&name[0]), nil
+}
+
+// portSize is longer than the names of ports in all libraries.
+const portSize = 4096
+
+func (m *mpi) Accept(port string) (boundary.Comm, error)  { return m.join("accept", 1, port) }
+func (m *mpi) Connect(port string) (boundary.Comm, error) { return m.join("connect", 0, port) }
+
+func (m *mpi) join(what string, accept C.int, port string) (boundary.Comm, error) {
+	if _, err := m.World(); err != nil {
+		return nil, err
+	}
+	name := C.CString(port)
+	defer C.free(unsafe.Pointer(name))
+	var number, size C.int32_t
+	if err := m.connection(what, C.call_join(m.c, accept, name, &number, &size)); err != nil {
+		return nil, err
+	}
+	return &comm{m, int(number), m.world.rank, int(size)}, nil
+}
+
+// connection returns the error for a result of a call that connects jobs.
+func (m *mpi) connection(what string, rc C.int) error {
+	if rc > 0 {
+		return fmt.Errorf("mpi: %s: %s: %w", what, m.library, boundary.ErrNoConnections)
+	}
+	return m.failed(what, rc)
 }
 
 func (m *mpi) Poll(done []boundary.Done, wait time.Duration) (int, error) {

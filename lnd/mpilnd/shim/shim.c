@@ -24,9 +24,11 @@ enum {
 	SHORTEST_NS = 100000,
 	LONGEST_NS = 1000000,
 	FIRST_ROOM = 256, // requests
+	COMMS = 256,      // inter-communicators that a process can open, and one more
 };
 
-static MPI_Comm parent, comm = MPI_COMM_NULL;
+static MPI_Comm parent, comms[COMMS];
+static int opened_comms; // those with a lower number were opened
 static int opened, ours;
 static atomic_int woken, sleeping;
 static int bell = -1; // an eventfd, never closed, since wake may come at any time
@@ -58,6 +60,7 @@ static int shim_open(int passed, int32_t handle, shim_opened *out) {
 	if (done ? (rc = MPI_Query_thread(&level)) : (rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level))) return -rc;
 	ours = !done;
 	opened = 1;
+	for (int k = 0; k < COMMS; k++) comms[k] = MPI_COMM_NULL;
 	parent = passed ? MPI_Comm_f2c((MPI_Fint)handle) : MPI_COMM_WORLD;
 	out->initialized = ours;
 	out->level = level >= MPI_THREAD_MULTIPLE ? 2 : level >= MPI_THREAD_SERIALIZED ? 1 : 0;
@@ -74,13 +77,53 @@ static int shim_open(int passed, int32_t handle, shim_opened *out) {
 
 static int shim_dup(int32_t *rank, int32_t *size) {
 	int rc, r, s;
-	if ((rc = MPI_Comm_dup(parent, &comm))) return -rc;
-	if ((rc = MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN))) return -rc;
-	if ((rc = MPI_Comm_rank(comm, &r)) || (rc = MPI_Comm_size(comm, &s))) return -rc;
+	if ((rc = MPI_Comm_dup(parent, &comms[0]))) return -rc;
+	if ((rc = MPI_Comm_set_errhandler(comms[0], MPI_ERRORS_RETURN))) return -rc;
+	if ((rc = MPI_Comm_rank(comms[0], &r)) || (rc = MPI_Comm_size(comms[0], &s))) return -rc;
+	opened_comms = 1;
 	*rank = r;
 	*size = s;
 	return 0;
 }
+
+static int class_of(int code) {
+	int class;
+	return MPI_Error_class(code, &class) ? MPI_ERR_UNKNOWN : class;
+}
+
+// unsupported reports whether the library returned an error because it has no connections between jobs. Over UCX, MPICH
+// 4.0.2 says so only in the text.
+static int unsupported(int code) {
+	char s[MPI_MAX_ERROR_STRING + 1] = "";
+	int n;
+	if (!code) return 0;
+	if (class_of(code) == MPI_ERR_UNSUPPORTED_OPERATION) return 1;
+	return !MPI_Error_string(code, s, &n) && strstr(s, "not supported") != NULL;
+}
+
+static int shim_open_port(char *name, int size) {
+	char port[MPI_MAX_PORT_NAME] = "";
+	int rc = MPI_Open_port(MPI_INFO_NULL, port);
+	if (unsupported(rc)) return 1;
+	if (rc) return -rc;
+	return snprintf(name, (size_t)size, "%s", port) < size ? 0 : -MPI_ERR_OTHER;
+}
+
+static int shim_join(int accept, const char *port, int32_t *number, int32_t *size) {
+	char name[MPI_MAX_PORT_NAME];
+	int rc, s;
+	MPI_Comm *c = &comms[opened_comms];
+	if (opened_comms == COMMS || snprintf(name, sizeof name, "%s", port) >= (int)sizeof name) return -MPI_ERR_OTHER;
+	rc = accept ? MPI_Comm_accept(name, MPI_INFO_NULL, 0, comms[0], c) : MPI_Comm_connect(name, MPI_INFO_NULL, 0, comms[0], c);
+	// MPICH looks at the name of the port first. MPI_Open_port reports errors to the handler of MPI_COMM_WORLD.
+	if (unsupported(rc) || (rc && ours && unsupported(MPI_Open_port(MPI_INFO_NULL, name)))) return 1;
+	if (rc || (rc = MPI_Comm_set_errhandler(*c, MPI_ERRORS_RETURN)) || (rc = MPI_Comm_remote_size(*c, &s))) return -rc;
+	*number = opened_comms++;
+	*size = s;
+	return 0;
+}
+
+static int shim_disconnect(int comm) { return -MPI_Comm_disconnect(&comms[comm]); }
 
 static int resize(void **p, size_t n, size_t size) {
 	void *q = realloc(*p, n * size);
@@ -103,16 +146,16 @@ static int add(uint64_t id, int slot, int receive) {
 	return MPI_SUCCESS;
 }
 
-static int shim_send(uintptr_t b, int n, int to, int tag, uint64_t id, int slot) {
+static int shim_send(int comm, uintptr_t b, int n, int to, int tag, uint64_t id, int slot) {
 	int rc = add(id, slot, 0);
-	if (!rc) rc = MPI_Isend((const void *)b, n, MPI_BYTE, to, tag, comm, &requests[count]);
+	if (!rc) rc = MPI_Isend((const void *)b, n, MPI_BYTE, to, tag, comms[comm], &requests[count]);
 	if (!rc) count++;
 	return -rc;
 }
 
-static int shim_receive(uintptr_t b, int n, int from, int tag, uint64_t id, int slot) {
+static int shim_receive(int comm, uintptr_t b, int n, int from, int tag, uint64_t id, int slot) {
 	int rc = add(id, slot, 1);
-	if (!rc) rc = MPI_Irecv((void *)b, n, MPI_BYTE, from < 0 ? MPI_ANY_SOURCE : from, tag, comm, &requests[count]);
+	if (!rc) rc = MPI_Irecv((void *)b, n, MPI_BYTE, from < 0 ? MPI_ANY_SOURCE : from, tag, comms[comm], &requests[count]);
 	if (!rc) count++;
 	return -rc;
 }
@@ -123,11 +166,6 @@ static int shim_cancel(uint64_t id) {
 	for (int k = first; k < last; k++)
 		if (ready[k].id == id && ready[k].receive) return 0;
 	return 1;
-}
-
-static int class_of(int code) {
-	int class;
-	return MPI_Error_class(code, &class) ? MPI_ERR_UNKNOWN : class;
 }
 
 // complete appends the completion of a request to ready.
@@ -215,24 +253,24 @@ static void shim_wake(void) {
 	if (atomic_load(&sleeping)) (void)!write(bell, &one, sizeof one);
 }
 
-static int shim_barrier(void) { return -MPI_Barrier(comm); }
+static int shim_barrier(void) { return -MPI_Barrier(comms[0]); }
 
-static int shim_broadcast(uintptr_t b, int n, int root) { return -MPI_Bcast((void *)b, n, MPI_BYTE, root, comm); }
+static int shim_broadcast(uintptr_t b, int n, int root) { return -MPI_Bcast((void *)b, n, MPI_BYTE, root, comms[0]); }
 
 static int shim_gather(uintptr_t b, int n, uintptr_t all, int root) {
-	return -MPI_Gather((const void *)b, n, MPI_BYTE, (void *)all, n, MPI_BYTE, root, comm);
+	return -MPI_Gather((const void *)b, n, MPI_BYTE, (void *)all, n, MPI_BYTE, root, comms[0]);
 }
 
 static void shim_abort(int status) {
-	(void)MPI_Abort(comm == MPI_COMM_NULL ? parent : comm, status);
+	(void)MPI_Abort(comms[0] == MPI_COMM_NULL ? parent : comms[0], status);
 	_exit(status);
 }
 
 static int shim_close(void) {
 	int rc;
 	// Over TCP, MPICH 4.0.2 may wait forever in MPI_Finalize. It does so less often if all ranks call it at once.
-	if (ours && comm != MPI_COMM_NULL && (rc = MPI_Barrier(comm))) return -rc;
-	if (comm != MPI_COMM_NULL && (rc = MPI_Comm_free(&comm))) return -rc;
+	if (ours && comms[0] != MPI_COMM_NULL && (rc = MPI_Barrier(comms[0]))) return -rc;
+	if (comms[0] != MPI_COMM_NULL && (rc = MPI_Comm_free(&comms[0]))) return -rc;
 	return ours ? -MPI_Finalize() : 0;
 }
 
@@ -262,7 +300,8 @@ const shim *shim_table(void) {
 #else
 		.kind = "other",
 #endif
-		.open = shim_open, .dup = shim_dup, .send = shim_send, .receive = shim_receive, .cancel = shim_cancel,
+		.open = shim_open, .dup = shim_dup, .open_port = shim_open_port, .join = shim_join,
+		.disconnect = shim_disconnect, .send = shim_send, .receive = shim_receive, .cancel = shim_cancel,
 		.poll = shim_poll, .wake = shim_wake, .barrier = shim_barrier, .broadcast = shim_broadcast, .gather = shim_gather,
 		.abort = shim_abort, .close = shim_close, .error = shim_error, .version = shim_version,
 	};

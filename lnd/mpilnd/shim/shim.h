@@ -3,12 +3,15 @@
 //
 // Functions that return an int return 0 or a count, or an error code of MPI, negated. One thread calls all functions
 // but wake. A process can open a shim once.
+//
+// A communicator is a number: 0 is the duplicate of MPI_COMM_WORLD or of the communicator that was passed, others are
+// inter-communicators.
 #ifndef LNETD_MPI_SHIM_H
 #define LNETD_MPI_SHIM_H
 
 #include <stdint.h>
 
-enum { SHIM_ABI = 1 };
+enum { SHIM_ABI = 2 };
 
 // A completion. slot is that of the request. receive, cancelled and truncated are 0 or 1, error is an error code of MPI
 // or 0. length, from and tag are those of the message, if a receive has one.
@@ -30,13 +33,18 @@ typedef struct {
 	const char *kind; // "openmpi", "mpich" or "other"
 	// With passed, the library must have been initialized, and comm is a communicator's handle in Fortran.
 	int (*open)(int passed, int32_t comm, shim_opened *out);
-	int (*dup)(int32_t *rank, int32_t *size); // creates the communicator of the other functions; collective
-	int (*send)(uintptr_t b, int n, int to, int tag, uint64_t id, int slot);
-	int (*receive)(uintptr_t b, int n, int from, int tag, uint64_t id, int slot); // from -1: any rank
+	int (*dup)(int32_t *rank, int32_t *size); // creates communicator 0; collective
+	// open_port writes the name of a new port; 1 means that the library does not support connections between jobs.
+	int (*open_port)(char *name, int size);
+	// join waits for a job that connects to the port of rank 0 of communicator 0, or connects to the port; collective.
+	int (*join)(int accept, const char *port, int32_t *comm, int32_t *size);
+	int (*disconnect)(int comm); // collective over both jobs
+	int (*send)(int comm, uintptr_t b, int n, int to, int tag, uint64_t id, int slot);
+	int (*receive)(int comm, uintptr_t b, int n, int from, int tag, uint64_t id, int slot); // from -1: any rank
 	int (*cancel)(uint64_t id);  // returns 1 if no receive has the ID
 	int (*poll)(shim_done *out, int max, int64_t wait_ns, int64_t spin_ns); // spin_ns after the last request or completion
 	void (*wake)(void); // of any thread
-	int (*barrier)(void);
+	int (*barrier)(void); // of communicator 0, as the following ones
 	int (*broadcast)(uintptr_t b, int n, int root);
 	int (*gather)(uintptr_t b, int n, uintptr_t all, int root);
 	void (*abort)(int status);

@@ -10,31 +10,35 @@ import (
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
 )
 
-// comm is the communicator of all ranks.
-type comm struct{ m *MPI }
+// comm is a communicator: that of all ranks of a job, or an inter-communicator.
+type comm struct {
+	m       *MPI
+	context *context
+	peers   *Job // whose ranks messages are sent to
+}
 
 func (c comm) Rank() int { return c.m.rank }
-func (c comm) Size() int { return len(c.m.job.ranks) }
+func (c comm) Size() int { return len(c.peers.ranks) }
 
 func (c comm) Send(to, tag int, b []byte, id uint64) error {
 	m := c.m
 	defer m.enter()()
-	r := &request{owner: m, peer: to, tag: tag, b: b, done: boundary.Done{ID: id}}
+	r := &request{owner: m, comm: c, peer: to, tag: tag, b: b, done: boundary.Done{ID: id}}
 	if err := m.check("send", r); err != nil {
 		return err
 	}
-	peer := m.job.ranks[to]
+	peer := c.peers.ranks[to]
 	if !m.start(r) {
 		if errors.Is(r.done.Err, ErrFailed) && m.random.IntN(2) == 0 {
-			m.post(peer, tag, bytes.Clone(b), nil)
+			m.post(r, bytes.Clone(b), nil)
 		}
 		return nil
 	}
 	if len(b) > m.job.o.Eager || peer.full() {
-		m.post(peer, tag, b, r)
+		m.post(r, b, r)
 		return nil
 	}
-	m.post(peer, tag, bytes.Clone(b), nil)
+	m.post(r, bytes.Clone(b), nil)
 	m.finish(r, nil)
 	return nil
 }
@@ -42,7 +46,7 @@ func (c comm) Send(to, tag int, b []byte, id uint64) error {
 func (c comm) Receive(from, tag int, b []byte, id uint64) error {
 	m := c.m
 	defer m.enter()()
-	r := &request{owner: m, receive: true, peer: from, tag: tag, b: b, done: boundary.Done{ID: id}}
+	r := &request{owner: m, comm: c, receive: true, peer: from, tag: tag, b: b, done: boundary.Done{ID: id}}
 	if err := m.check("receive", r); err != nil {
 		return err
 	}
@@ -65,10 +69,12 @@ func (m *MPI) check(what string, r *request) error {
 		return err
 	}
 	switch {
-	case (r.peer < 0 || r.peer >= len(m.job.ranks)) && (!r.receive || r.peer != boundary.Any):
-		return fmt.Errorf("fake: %s: rank %d of %d", what, r.peer, len(m.job.ranks))
+	case (r.peer < 0 || r.peer >= r.comm.Size()) && (!r.receive || r.peer != boundary.Any):
+		return fmt.Errorf("fake: %s: rank %d of %d", what, r.peer, r.comm.Size())
 	case r.tag < 1 || r.tag > m.job.o.MaxTag:
 		return fmt.Errorf("fake: %s: tag %d, largest %d", what, r.tag, m.job.o.MaxTag)
+	case r.comm.context.freed(m):
+		return fmt.Errorf("fake: %s: the communicator is disconnected", what)
 	case m.requests[r.done.ID] != nil:
 		return fmt.Errorf("fake: %s: a request has the ID %d", what, r.done.ID)
 	}
@@ -94,15 +100,23 @@ func (c comm) Cancel(id uint64) error {
 	return nil
 }
 
+// meet is a collective call of the communicator.
+func (c comm) meet(what string, root int, b []byte) ([][]byte, error) {
+	if c.peers != c.m.job {
+		return nil, fmt.Errorf("fake: %s: the communicator connects two jobs", what)
+	}
+	return c.m.meet(what, root, b)
+}
+
 func (c comm) Barrier() error {
 	defer c.m.enter()()
-	_, err := c.m.meet("barrier", 0, nil)
+	_, err := c.meet("barrier", 0, nil)
 	return err
 }
 
 func (c comm) Broadcast(b []byte, root int) error {
 	defer c.m.enter()()
-	parts, err := c.m.meet("broadcast", root, b)
+	parts, err := c.meet("broadcast", root, b)
 	if err != nil {
 		return err
 	}
@@ -118,7 +132,7 @@ func (c comm) Gather(b, all []byte, root int) error {
 	if want := len(b) * c.Size(); c.m.rank == root && len(all) != want {
 		return fmt.Errorf("fake: gather: %d bytes for %d", len(all), want)
 	}
-	parts, err := c.m.meet("gather", root, b)
+	parts, err := c.meet("gather", root, b)
 	if err != nil || c.m.rank != root {
 		return err
 	}

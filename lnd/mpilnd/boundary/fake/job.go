@@ -11,8 +11,10 @@ import (
 type Job struct {
 	o     Options
 	ranks []*MPI
+	world *context
 
-	mu      sync.Mutex
+	mu      *sync.Mutex // also of the jobs that New and Beside have created together
+	joined  *universe
 	gates   []*gate // collective calls that not all ranks have left, in order, from the number passed on
 	passed  int
 	aborted int   // the status of Abort, or 0
@@ -20,17 +22,28 @@ type Job struct {
 }
 
 // New creates a job of n ranks.
-func New(n int, o Options) *Job {
+func New(n int, o Options) *Job { return newJob(n, o, new(universe)) }
+
+// Beside creates another job of n ranks, which can connect to j and to other jobs that were created beside it.
+func (j *Job) Beside(n int, o Options) *Job { return newJob(n, o, j.joined) }
+
+func newJob(n int, o Options, u *universe) *Job {
 	if o.MaxTag == 0 {
 		o.MaxTag = smallestMaxTag
 	}
-	j := &Job{o: o}
+	j := &Job{o: o, world: new(context), mu: &u.mu, joined: u}
 	for rank := range n {
 		j.ranks = append(j.ranks, &MPI{
 			job: j, rank: rank, bell: make(chan struct{}, 1), requests: make(map[uint64]*request),
-			inbox: make([][]*message, n), random: rand.New(rand.NewPCG(o.Seed, uint64(rank))),
+			random: rand.New(rand.NewPCG(o.Seed, uint64(rank))),
 		})
 	}
+	for _, m := range j.ranks {
+		m.join(j.world, j)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	u.jobs = append(u.jobs, j)
 	return j
 }
 
@@ -77,11 +90,15 @@ func (j *Job) Kill(rank int, f Fate) {
 	defer j.mu.Unlock()
 	dead := j.ranks[rank]
 	dead.killed, dead.fate = true, f
-	for _, m := range j.ranks {
-		m.inbox[rank] = nil
+	for m := range j.joined.ranks() {
+		for _, box := range m.inbox {
+			if box.from == dead {
+				box.list = nil
+			}
+		}
 		m.unexpected = slices.DeleteFunc(m.unexpected, func(e *message) bool { return e.from == dead && e.send != nil })
 		if f == Fail {
-			m.failRequests(rank)
+			m.failRequests(dead)
 		}
 		m.ring()
 	}
@@ -96,7 +113,7 @@ func (j *Job) end(err error) {
 	if j.ended == nil {
 		j.ended = err
 	}
-	for _, m := range j.ranks {
+	for m := range j.joined.ranks() {
 		m.ring()
 	}
 }

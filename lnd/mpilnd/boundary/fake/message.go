@@ -11,6 +11,7 @@ import (
 // request is a send or a receive.
 type request struct {
 	owner   *MPI
+	comm    comm
 	receive bool
 	peer    int // or boundary.Any
 	tag     int
@@ -39,16 +40,37 @@ func (s *schedule) Pop() any {
 
 // message is a message that no receive has been matched with.
 type message struct {
-	from *MPI
-	tag  int
-	data []byte
-	send *request  // nil if the send is complete because data is a copy
-	at   time.Time // when it arrives
+	from    *MPI
+	context *context
+	tag     int
+	data    []byte
+	send    *request  // nil if the send is complete because data is a copy
+	at      time.Time // when it arrives
+}
+
+// box has the messages of a rank on their way to another, over one communicator.
+type box struct {
+	from    *MPI
+	context *context
+	list    []*message
+}
+
+// join creates the boxes for messages of the ranks of a job.
+func (m *MPI) join(c *context, peers *Job) {
+	for _, from := range peers.ranks {
+		m.inbox = append(m.inbox, &box{from: from, context: c})
+	}
+}
+
+// box returns the box for messages of the rank from.
+func (m *MPI) box(c *context, from *MPI) *box {
+	k := slices.IndexFunc(m.inbox, func(b *box) bool { return b.from == from && b.context == c })
+	return m.inbox[k]
 }
 
 // fits reports whether the message e can be matched with the receive r.
 func (r *request) fits(e *message) bool {
-	return r.tag == e.tag && (r.peer == boundary.Any || r.peer == e.from.rank)
+	return r.tag == e.tag && r.comm.context == e.context && (r.peer == boundary.Any || r.peer == e.from.rank)
 }
 
 // start registers a request of m. If it has to fail, start completes it and returns false.
@@ -59,7 +81,7 @@ func (m *MPI) start(r *request) bool {
 		return false
 	}
 	if r.peer != boundary.Any {
-		if peer := m.job.ranks[r.peer]; peer.killed && peer.fate == Fail {
+		if peer := r.comm.peers.ranks[r.peer]; peer.killed && peer.fate == Fail {
 			m.finish(r, ErrKilled)
 			return false
 		}
@@ -77,14 +99,15 @@ func (m *MPI) finish(r *request, err error) {
 	r.owner.ring()
 }
 
-// post puts a message of m into the inbox of the rank to. send is nil if it need not be completed.
-func (m *MPI) post(to *MPI, tag int, b []byte, send *request) {
-	box := to.inbox[m.rank]
-	e := &message{from: m, tag: tag, data: b, send: send, at: time.Now().Add(m.delay())}
-	if n := len(box); n > 0 && box[n-1].at.After(e.at) {
-		e.at = box[n-1].at
+// post puts the message of the send r into the inbox of its receiver. send is nil if it need not be completed.
+func (m *MPI) post(r *request, b []byte, send *request) {
+	to := r.comm.peers.ranks[r.peer]
+	box := to.box(r.comm.context, m)
+	e := &message{from: m, context: box.context, tag: r.tag, data: b, send: send, at: time.Now().Add(m.delay())}
+	if n := len(box.list); n > 0 && box.list[n-1].at.After(e.at) {
+		e.at = box.list[n-1].at
 	}
-	to.inbox[m.rank] = append(box, e)
+	box.list = append(box.list, e)
 	to.ring()
 }
 
@@ -92,7 +115,7 @@ func (m *MPI) post(to *MPI, tag int, b []byte, send *request) {
 func (m *MPI) full() bool {
 	n := len(m.unexpected)
 	for _, box := range m.inbox {
-		n += len(box)
+		n += len(box.list)
 	}
 	return n >= m.job.o.Unexpected
 }
@@ -101,18 +124,18 @@ func (m *MPI) full() bool {
 func (m *MPI) progress() {
 	now := time.Now()
 	for !m.stalled {
-		first := -1
-		for from, box := range m.inbox {
-			if len(box) > 0 && !box[0].at.After(now) && (first < 0 || box[0].at.Before(m.inbox[first][0].at)) {
-				first = from
+		var first *box
+		for _, b := range m.inbox {
+			if len(b.list) > 0 && !b.list[0].at.After(now) && (first == nil || b.list[0].at.Before(first.list[0].at)) {
+				first = b
 			}
 		}
-		if first < 0 {
+		if first == nil {
 			return
 		}
-		e := m.inbox[first][0]
-		m.inbox[first][0] = nil
-		m.inbox[first] = m.inbox[first][1:]
+		e := first.list[0]
+		first.list[0] = nil
+		first.list = first.list[1:]
 		m.arrive(e)
 	}
 }
@@ -144,21 +167,23 @@ func (m *MPI) match(r *request, e *message) {
 	}
 }
 
-// failRequests fails the requests of m that need the rank that was killed.
-func (m *MPI) failRequests(killed int) {
+// failRequests fails the requests of m that need the rank dead, which was killed.
+func (m *MPI) failRequests(dead *MPI) {
 	m.receives = slices.DeleteFunc(m.receives, func(r *request) bool {
-		if r.peer == killed {
+		needed := r.peer != boundary.Any && r.comm.peers.ranks[r.peer] == dead
+		if needed {
 			m.finish(r, ErrKilled)
 		}
-		return r.peer == killed
+		return needed
 	})
-	dead := m.job.ranks[killed]
 	fail := func(e *message) bool {
 		if e.from == m && e.send != nil {
 			m.finish(e.send, ErrKilled)
 		}
 		return e.from == m
 	}
-	dead.inbox[m.rank] = slices.DeleteFunc(dead.inbox[m.rank], fail)
+	for _, box := range dead.inbox {
+		box.list = slices.DeleteFunc(box.list, fail)
+	}
 	dead.unexpected = slices.DeleteFunc(dead.unexpected, fail)
 }

@@ -25,7 +25,7 @@ type MPI struct {
 	later      schedule            // those that will be complete at a certain time
 	complete   []*request          // those that are complete
 	finished   int                 // number of requests that have been given a time to complete
-	inbox      [][]*message        // messages on their way, for each rank that has sent them
+	inbox      []*box              // messages on their way
 	unexpected []*message          // messages that have arrived, without a receive
 	opened     bool                // whether World has returned
 	gate       int                 // the number of the next collective call
@@ -54,7 +54,7 @@ func (m *MPI) World() (boundary.Comm, error) {
 		}
 		m.opened = true
 	}
-	return comm{m}, nil
+	return comm{m, m.job.world, m.job}, nil
 }
 
 // Poll implements boundary.MPI.
@@ -167,8 +167,8 @@ func (m *MPI) next() (next time.Time) {
 		}
 	}
 	for _, box := range m.inbox {
-		if len(box) > 0 {
-			sooner(box[0].at)
+		if len(box.list) > 0 {
+			sooner(box.list[0].at)
 		}
 	}
 	if len(m.later) > 0 {

@@ -23,6 +23,8 @@ type Options struct {
 	Fail float64
 	// MaxTag is the largest tag. 0 means 32767, the smallest that MPI allows.
 	MaxTag int
+	// NoConnections makes the job one of a library that cannot connect jobs.
+	NoConnections bool
 }
 
 const smallestMaxTag = 32767
