@@ -28,6 +28,10 @@ type Config struct {
 	Shim shim.Options
 	// Node is the configuration of the node. Init sets PID.
 	Node node.Config
+	// Port is the port of proxies that are a separate job, to which the application connects: its name, or file:
+	// and the path of a file with the name. If it is empty, it is the value of the environment variable LNET_MPI_PORT;
+	// if that is empty too, proxies are ranks of this job. It must be empty in all processes, or in none.
+	Port string
 	// Prepare, if not nil, is called with the node before other processes can send to it. It opens inboxes and attaches
 	// match entries for their messages.
 	Prepare func(n *node.Node) error
@@ -45,13 +49,14 @@ type Process struct {
 	node *node.Node
 }
 
-// Init starts LNet in this process. It is collective over all processes of the job, and blocks until they have called
-// it, or until Config.Timeout has passed or ctx is done. It initializes MPI, unless the program has done so with
+// Init starts LNet in this process. It is collective over all processes of the job, and those of the job of proxies that
+// it connects to. It blocks until they have called it, or until Config.Timeout has passed or ctx is done. It initializes MPI, unless the program has done so with
 // MPI_THREAD_MULTIPLE. After an error the process should end with a status that is not 0, which makes mpirun end the
 // others. Init succeeds once in a process.
 //
-// Errors wrap boundary.ErrNotBuilt, boundary.ErrNoLibrary or boundary.ErrLauncher if MPI cannot be used, and
-// lnd.ErrTimeout if other processes have not called Init in time.
+// Errors wrap boundary.ErrNotBuilt, boundary.ErrNoLibrary or boundary.ErrLauncher if MPI cannot be used,
+// boundary.ErrNoConnections if the library cannot connect jobs, and lnd.ErrTimeout if other processes have not called
+// Init in time.
 func Init(ctx context.Context, c Config) (*Process, error) {
 	return start(ctx, c, func() (boundary.MPI, error) { return shim.Open(c.Library, c.Shim) })
 }
@@ -66,9 +71,13 @@ func start(ctx context.Context, c Config, open func() (boundary.MPI, error)) (*P
 	if c.Driver != nil {
 		driver = *c.Driver
 	}
+	var connect func(ctx context.Context) (string, error)
+	if port := cmp.Or(c.Port, os.Getenv(job.PortVariable)); port != "" {
+		connect = job.Port(port)
+	}
 	j, err := job.Start(ctx, job.Config{
 		Open: open, Net: cmp.Or(c.Net, lnet.MakeNet(mpilnd.DefaultType, 0)), Name: host,
-		RankBits: c.RankBits, Timeout: c.Timeout, Driver: driver, Abort: c.Abort,
+		RankBits: c.RankBits, Timeout: c.Timeout, Driver: driver, Abort: c.Abort, Connect: connect,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("mpi: %w", err)
@@ -93,7 +102,8 @@ func start(ctx context.Context, c Config, open func() (boundary.MPI, error)) (*P
 // Node returns the node of this process. The caller must not close it.
 func (p *Process) Node() *node.Node { return p.node }
 
-// Members returns all processes of the job, ranks of the application and proxies, in the order of their ranks. The
+// Members returns all processes of the job, ranks of the application and proxies, in the order of their ranks. Proxies of
+// another job are the last ones. The
 // caller must not change them.
 func (p *Process) Members() []job.Member { return p.job.Table().Members() }
 

@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -27,12 +28,19 @@ type Config struct {
 	Net lnet.Net
 	// Proxy is set in proxies.
 	Proxy *Proxy
+	// Listen is set in proxies that are a separate job, to which the application connects (MPI-17). It is set in
+	// all of them, and called in rank 0 with the name of the port. It makes the name known to the application.
+	Listen func(port string) error
+	// Connect is set in applications that connect to a job of proxies. It is set in all processes, and called in rank
+	// 0. It waits for the name of the port until ctx is done, and returns it.
+	Connect func(ctx context.Context) (port string, err error)
 	// Name is the name of this host, which the others display. It is cut after 64 bytes.
 	Name string
 	// RankBits is the number of low bits of a client's address that are its rank: MinRankBits to MaxRankBits. The bits
 	// above are the slot of the application. 0 means DefaultRankBits.
 	RankBits int
-	// Timeout is how long Start and Close wait for the other processes. 0 means DefaultTimeout.
+	// Timeout is how long Start and Close wait for the other processes, and how long proxies wait for a sign of life of
+	// an application that has connected. 0 means DefaultTimeout.
 	Timeout time.Duration
 	// Driver is the driver's configuration. Start sets MPI, Comms, Peers, Type, PID and Proxy.
 	Driver mpilnd.Config
@@ -53,6 +61,9 @@ type Proxy struct {
 	Register func(pid lnet.PID) error
 }
 
+// apart reports whether the application and its proxies are two jobs.
+func (c *Config) apart() bool { return c.Listen != nil || c.Connect != nil }
+
 // resolve validates c and sets defaults.
 func (c *Config) resolve() error {
 	c.RankBits = cmp.Or(c.RankBits, DefaultRankBits)
@@ -64,6 +75,10 @@ func (c *Config) resolve() error {
 		return fmt.Errorf("RankBits is %d, not from %d to %d", c.RankBits, MinRankBits, MaxRankBits)
 	case c.Proxy != nil && (c.Proxy.NID == nil || c.Proxy.Allocate == nil || c.Proxy.Register == nil):
 		return errors.New("Proxy.NID, Proxy.Allocate and Proxy.Register must be set")
+	case c.Listen != nil && c.Proxy == nil:
+		return errors.New("Config.Listen is set, but this process is not a proxy")
+	case c.Connect != nil && c.Proxy != nil:
+		return errors.New("Config.Connect is set, but this process is a proxy")
 	}
 	return nil
 }

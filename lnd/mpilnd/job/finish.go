@@ -2,9 +2,12 @@ package job
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
 	"github.com/lnetd/lnetd/lnd/mpilnd/protocol"
 )
@@ -15,43 +18,51 @@ import (
 // driver does not use.
 type rendezvous struct {
 	boundary.MPI
-	comm  boundary.Comm
-	root  int           // rank of the first client
+	comms []boundary.Comm // that of this job, and perhaps that with the other one
+	table *Table
+	self  int           // the member that this process is
+	root  int           // the first client
 	left  chan struct{} // closed when all clients have entered
 	enter atomic.Bool   // set by Finish
 
 	// Only the goroutine of MPI uses the fields below.
 	entered bool
 	waiting int // messages to receive
+	beats   *beats
 }
 
 // ownID is the low half of the IDs of the rendezvous' requests. In IDs of the driver it is the index of a request, which
-// is smaller. The high half is receiving, or the rank to which a message is sent.
+// is smaller. The high half is receiving, beating, beaten, or the member to which a message is sent.
 const (
 	ownID     = 1<<32 - 1
 	receiving = 1<<32 - 1
+	beating   = 1<<32 - 2 // sends a beat
+	beaten    = 1<<32 - 3 // receives one
 )
-
-func newRendezvous(m boundary.MPI, comm boundary.Comm) *rendezvous {
-	return &rendezvous{MPI: m, comm: comm, left: make(chan struct{})}
-}
 
 // start starts to receive.
 func (r *rendezvous) start(all roster) error {
-	r.root = all.clients()[0]
-	r.waiting = 1
-	if r.comm.Rank() == r.root {
-		r.waiting = len(all.clients())
-		return r.receiveFrom(boundary.Any)
+	clients := all.clients()
+	r.root = clients[0]
+	if r.beats != nil {
+		if err := r.beats.start(); err != nil {
+			return err
+		}
 	}
-	return r.receiveFrom(r.root)
+	r.waiting = 1
+	if r.self == r.root {
+		r.waiting = len(clients)
+		return r.receive(r.comms[0], boundary.Any)
+	}
+	at := r.table.place(r.root)
+	return r.receive(r.comms[at.Comm], at.Rank)
 }
 
 // tag returns the tag of the rendezvous' messages, which is the largest one that the driver could use.
 func (r *rendezvous) tag() int { return min(r.MPI.MaxTag(), protocol.MaxTag) }
 
-// MaxTag returns the largest tag for the driver.
-func (r *rendezvous) MaxTag() int { return r.tag() - 1 }
+// MaxTag returns the largest tag for the driver. That of beats is the one above it.
+func (r *rendezvous) MaxTag() int { return r.tag() - 2 }
 
 // Poll does not report requests of the rendezvous.
 func (r *rendezvous) Poll(done []boundary.Done, wait time.Duration) (int, error) {
@@ -61,12 +72,20 @@ func (r *rendezvous) Poll(done []boundary.Done, wait time.Duration) (int, error)
 			return 0, err
 		}
 	}
+	if r.beats != nil {
+		var err error
+		if wait, err = r.beats.beat(wait); err != nil {
+			return 0, err
+		}
+	}
 	n, err := r.MPI.Poll(done, wait)
 	rest := done[:0]
 	for _, d := range done[:n] {
 		switch {
 		case d.ID&ownID != ownID:
 			rest = append(rest, d)
+		case d.ID>>32 == beating || d.ID>>32 == beaten:
+			err = errors.Join(err, r.beats.completed(&d))
 		case d.Err != nil:
 			err = d.Err
 		case d.ID>>32 == receiving && !d.Cancelled && err == nil:
@@ -79,27 +98,57 @@ func (r *rendezvous) Poll(done []boundary.Done, wait time.Duration) (int, error)
 // received handles a message.
 func (r *rendezvous) received() error {
 	if r.waiting--; r.waiting > 0 {
-		return r.receiveFrom(boundary.Any)
+		return r.receive(r.comms[0], boundary.Any)
 	}
 	close(r.left)
-	if r.comm.Rank() != r.root {
+	if r.beats != nil {
+		r.beats.over = true
+	}
+	if r.self != r.root {
 		return nil
 	}
-	for rank := range r.comm.Size() {
-		if rank == r.root {
+	for member := range r.table.members {
+		if member == r.root {
 			continue
 		}
-		if err := r.send(rank); err != nil {
+		if err := r.send(member); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *rendezvous) send(to int) error { return r.comm.Send(to, r.tag(), nil, uint64(to)<<32|ownID) }
+// disconnect ends the connection with another job, unless that job has ended. It is collective. The
+// driver must have ended.
+func (r *rendezvous) disconnect() error {
+	if len(r.comms) == 1 {
+		return nil
+	}
+	var lost [1]byte
+	if r.beats != nil {
+		if err := r.beats.stop(); err != nil {
+			return err
+		}
+		if r.beats.lost {
+			lost[0] = 1
+		}
+	}
+	if err := r.comms[0].Broadcast(lost[:], 0); err != nil {
+		return fmt.Errorf("broadcast the end: %w", err)
+	}
+	if lost[0] != 0 {
+		return fmt.Errorf("the other job has ended, or does not answer: %w", lnd.ErrTimeout)
+	}
+	return r.comms[1].Disconnect()
+}
 
-func (r *rendezvous) receiveFrom(from int) error {
-	return r.comm.Receive(from, r.tag(), nil, receiving<<32|ownID)
+func (r *rendezvous) send(to int) error {
+	at := r.table.place(to)
+	return r.comms[at.Comm].Send(at.Rank, r.tag(), nil, uint64(to)<<32|ownID)
+}
+
+func (r *rendezvous) receive(c boundary.Comm, from int) error {
+	return c.Receive(from, r.tag(), nil, receiving<<32|ownID)
 }
 
 // Finish enters this client into a barrier, and blocks until all clients have entered it. Afterwards no process

@@ -17,7 +17,7 @@ import (
 type Job struct {
 	config Config
 	pid    lnet.PID
-	rank   int
+	self   int // index in the table
 	table  *Table
 	driver *mpilnd.Driver
 	mpi    *rendezvous
@@ -25,8 +25,8 @@ type Job struct {
 	err    error         // its result
 }
 
-// Start opens MPI and agrees with the other processes of the job on PID and NIDs. It is collective: it blocks until all
-// processes have called it, or until Config.Timeout has passed or ctx is done. Then it returns an error that wraps
+// Start opens MPI, connects to another job if Config.Connect or Config.Listen is set, and agrees with the other processes
+// on PID and NIDs. It is collective: it blocks until all processes of the job, or of both jobs, have called it, or until Config.Timeout has passed or ctx is done. Then it returns an error that wraps
 // lnd.ErrTimeout or the cause of ctx, and the goroutine of MPI stays blocked: the process should end with a status that
 // is not 0, which makes mpirun end the others. After success, the caller opens an interface of Driver with NID, and
 // calls Close at the end.
@@ -35,18 +35,18 @@ func Start(ctx context.Context, c Config) (*Job, error) {
 		return nil, fmt.Errorf("job: start: %w", err)
 	}
 	j := &Job{config: c, ended: make(chan struct{})}
+	ctx, cancel := watchdog(ctx, j.config.Timeout)
+	defer cancel()
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // until the goroutine ends, and with it the thread
-		err := j.start()
+		err := j.start(ctx)
 		started <- err
 		if err == nil {
 			j.err = j.run()
 			close(j.ended)
 		}
 	}()
-	ctx, cancel := watchdog(ctx, j.config.Timeout)
-	defer cancel()
 	var err error
 	select {
 	case err = <-started:
@@ -65,7 +65,7 @@ func watchdog(ctx context.Context, d time.Duration) (context.Context, context.Ca
 }
 
 // start opens MPI and creates the driver. It runs in the goroutine of MPI.
-func (j *Job) start() error {
+func (j *Job) start(ctx context.Context) error {
 	m, err := j.config.Open()
 	if err != nil {
 		return err
@@ -74,12 +74,19 @@ func (j *Job) start() error {
 	if err != nil {
 		return fmt.Errorf("duplicate the communicator: %w", err)
 	}
-	j.rank, j.mpi = comm.Rank(), newRendezvous(m, comm)
-	s := starter{config: &j.config, comm: comm}
-	if j.table, j.pid, err = s.exchange(); err != nil {
+	s := starter{config: &j.config, mpi: m, comm: comm}
+	if j.table, j.pid, err = s.exchange(ctx); err != nil {
 		return err
 	}
-	j.config.Driver.MPI, j.config.Driver.Comms = j.mpi, []boundary.Comm{comm}
+	j.self = s.groups[0].first + comm.Rank()
+	j.mpi = &rendezvous{MPI: m, comms: []boundary.Comm{comm}, table: j.table, self: j.self, left: make(chan struct{})}
+	if s.other != nil {
+		j.mpi.comms = append(j.mpi.comms, s.other)
+		if comm.Rank() == 0 {
+			j.mpi.beats = &beats{m: m, other: s.other, tag: j.mpi.tag() - 1, limit: j.config.Timeout, fatal: j.config.Listen != nil}
+		}
+	}
+	j.config.Driver.MPI, j.config.Driver.Comms = j.mpi, j.mpi.comms
 	j.config.Driver.Peers, j.config.Driver.Type = j.table, j.config.Net.Type()
 	j.config.Driver.PID, j.config.Driver.Proxy = j.Self().PID, j.Self().Proxy
 	if j.config.Abort {
@@ -96,17 +103,20 @@ func (j *Job) run() error {
 	if err := j.driver.Run(); err != nil {
 		return err
 	}
-	if err := j.mpi.comm.Barrier(); err != nil {
+	if err := j.mpi.comms[0].Barrier(); err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
-	return errors.Join(j.driver.Drain(), j.mpi.Close())
+	if err := errors.Join(j.driver.Drain(), j.mpi.disconnect()); err != nil {
+		return err
+	}
+	return j.mpi.Close()
 }
 
 // Driver returns the driver, which has at most one interface at a time.
 func (j *Job) Driver() *mpilnd.Driver { return j.driver }
 
 // Self returns this process.
-func (j *Job) Self() Member { return j.table.members[j.rank] }
+func (j *Job) Self() Member { return j.table.members[j.self] }
 
 // PID returns the PID of the application, which all clients have.
 func (j *Job) PID() lnet.PID { return j.pid }

@@ -14,7 +14,7 @@ import (
 //	 0  version, 1
 //	 1  role: 0 client, 1 proxy
 //	 2  rank bits
-//	 3  0
+//	 3  1 if the application and its proxies are two jobs, otherwise 0
 //	 4  net, 4 bytes
 //	 8  NID of a proxy, 20 bytes as in headers; 0 for clients
 //	28  0, 4 bytes
@@ -36,6 +36,7 @@ const (
 // record is a decoded record.
 type record struct {
 	role, rankBits int
+	apart          bool
 	net            lnet.Net
 	nid            lnet.NID // of a proxy
 	name           string
@@ -45,6 +46,9 @@ type record struct {
 func (r *record) encode() []byte {
 	b := make([]byte, 0, recordSize)
 	b = append(b, recordVersion, byte(r.role), byte(r.rankBits), 0)
+	if r.apart {
+		b[3] = 1
+	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.net))
 	b = r.nid.AppendLarge(b)[:recordSize]
 	copy(b[nameOffset:], r.name[:min(len(r.name), maxName)])
@@ -56,7 +60,7 @@ func decode(b []byte) (record, error) {
 	if b[0] != recordVersion {
 		return record{}, fmt.Errorf("version is %d, not %d: all programs must be of one version of lnetd", b[0], recordVersion)
 	}
-	r := record{role: int(b[1]), rankBits: int(b[2]), net: lnet.Net(binary.LittleEndian.Uint32(b[4:]))}
+	r := record{role: int(b[1]), rankBits: int(b[2]), apart: b[3] == 1, net: lnet.Net(binary.LittleEndian.Uint32(b[4:]))}
 	r.name = string(bytes.TrimRight(b[nameOffset:recordSize], "\x00"))
 	switch r.role {
 	case client:

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,41 +17,64 @@ const maxAttempts = 64
 // order in all processes.
 type starter struct {
 	config *Config
-	comm   boundary.Comm
-	all    roster
+	mpi    boundary.MPI
+	comm   boundary.Comm // of this job
+	other  boundary.Comm // with the other job, or nil
+	all    roster        // of both jobs, the clients first
+	groups []group
 	root   int // the rank that chooses the PID: the first proxy, or rank 0
 }
 
 // exchange returns the table, which is the same in all processes (MPI-14).
-func (s *starter) exchange() (*Table, lnet.PID, error) {
-	if err := s.gather(); err != nil {
+func (s *starter) exchange(ctx context.Context) (*Table, lnet.PID, error) {
+	if err := s.gather(ctx); err != nil {
 		return nil, 0, err
+	}
+	pid, err := s.agree()
+	if s.other != nil {
+		pid, err = s.announce(pid, err)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return s.all.table(pid, s.groups), pid, nil
+}
+
+// agree returns the PID that all processes of the job have agreed on. In an application that has connected to a job of
+// proxies it returns 0.
+func (s *starter) agree() (lnet.PID, error) {
+	if s.config.Connect != nil {
+		return 0, nil
 	}
 	proxies := s.all.proxies()
 	if len(proxies) > 0 {
-		s.root = proxies[0]
+		s.root = s.rank(proxies[0])
 	}
 	for range maxAttempts {
 		pid, err := s.choose()
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		agreed := true
 		if len(proxies) > 1 {
 			if agreed, err = s.register(pid); err != nil {
-				return nil, 0, err
+				return 0, err
 			}
 		}
 		if agreed {
-			return s.all.table(pid), pid, nil
+			return pid, nil
 		}
 	}
-	return nil, 0, fmt.Errorf("the proxies cannot register any of %d PIDs", maxAttempts)
+	return 0, fmt.Errorf("the proxies cannot register any of %d PIDs", maxAttempts)
 }
 
-// gather collects the records of all processes at rank 0, and broadcasts them.
-func (s *starter) gather() error {
-	r := record{role: client, rankBits: s.config.RankBits, net: s.config.Net, name: s.config.Name}
+// rank returns the rank of a member of this job.
+func (s *starter) rank(member int) int { return member - s.groups[0].first }
+
+// gather collects the records of all processes of the job at rank 0, and broadcasts them. If the
+// proxies are a separate job, it then connects both jobs, and they exchange their records.
+func (s *starter) gather(ctx context.Context) error {
+	r := record{role: client, apart: s.config.apart(), rankBits: s.config.RankBits, net: s.config.Net, name: s.config.Name}
 	var err error
 	if s.config.Proxy != nil {
 		r.role = proxy
@@ -69,8 +93,11 @@ func (s *starter) gather() error {
 	if err := s.comm.Broadcast(all, 0); err != nil {
 		return fmt.Errorf("broadcast the addresses: %w", err)
 	}
-	s.all, err = readRoster(all)
-	return err
+	s.groups = []group{{size: s.comm.Size()}}
+	if s.all, err = readRoster(all, true); err != nil || !s.config.apart() {
+		return err
+	}
+	return s.join(ctx, all)
 }
 
 // choose returns the PID that the root has allocated and broadcast (MPI-13).
