@@ -68,7 +68,7 @@ func (t *table) submit(all ...shm.Submission) error {
 	return nil
 }
 
-// overcommit submits more than its credits, and never reads a completion.
+// overcommit submits more than its credits, operations that are rejected, and never reads a completion.
 func (h *hostile) overcommit() error {
 	t, err := h.connectAndStart("overcommitted", 4096)
 	if err != nil {
@@ -76,7 +76,7 @@ func (h *hostile) overcommit() error {
 	}
 	defer t.close()
 	for !pending(t.conn) {
-		// 16 are rejected, which fills the ring. No entry is left for the error of the next one.
+		// 16 are rejected, which fills the ring. No entry is left for the next one.
 		b, err := t.register(t.area, 0, 4096)
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 			break
@@ -85,7 +85,7 @@ func (h *hostile) overcommit() error {
 			return err
 		}
 		if t.submit(shm.Submission{
-			Opcode: shm.OpMsgRecv, Buffer: b.Index, Generation: b.Generation, Operation: 1, MinReceive: 4096, MaxMessages: 100,
+			Opcode: shm.OpMsgRecv, Buffer: b.Index, Generation: b.Generation, Operation: 1, MinReceive: 8192, MaxMessages: 100,
 		}) != nil {
 			break
 		}

@@ -15,6 +15,7 @@ var messageCases = []scenario{
 	{name: "T062_SharedMemory", hosts: 3, run: sharedMemory},
 	{name: "Loopback", run: loopback},
 	{name: "ToItself", run: toItself},
+	{name: "Unread", run: unreadMessages},
 }
 
 // cancelReceive cancels a receive buffer, and checks that it can be added again.

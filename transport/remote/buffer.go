@@ -27,7 +27,6 @@ type buffer struct {
 	tm       atomic.Pointer[tm]
 	sequence uint32 // of the op; lnetd's operation number is this plus registration.operation
 	receives bool   // the op receives data
-	credits  int    // completions that the op may produce
 	// cancelled is the index of the buffer in tm.cancels.buffers plus 1, or 0 if the op was not cancelled.
 	// abandoned means that the end of the op was reported to the program, although lnetd has not ended the op
 	// yet.

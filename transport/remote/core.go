@@ -20,11 +20,15 @@ type Config struct {
 	// Program is the name of this program shown by lnetd: printable ASCII, of which 31 bytes are shown.
 	// Empty means the last element of os.Args[0].
 	Program string
-	// Completions is the number of events for which a TM has room. All events that are pending or expected
-	// count: a queued buffer on MsgRecv needs room for MaxMessages events, any other queued buffer for one,
-	// and the TM itself for 8. The number is rounded up to a power of two and does not grow; if it is
-	// exceeded, Add returns ENOBUFS. Each event uses 576 bytes of memory. 0 means 1024. The maximum is 16384,
-	// or less if lnetd's quotas are lower.
+	// Completions is the number of events of a TM that fit into the memory shared with lnetd. lnetd keeps
+	// further ones in its own memory until the TM has processed earlier ones, which costs a wake-up of lnetd
+	// now and then. The number is rounded up to a power of two. Each event uses 576 bytes of memory. 0 means
+	// 1024. The maximum is 16384, or less if lnetd's quotas are lower.
+	//
+	// The number does not limit what may be queued. lnetd's quota of completion entries does, 65536 by
+	// default for all TMs of a domain: it must cover Completions of each TM and the expected events, which
+	// are MaxMessages for a queued buffer on MsgRecv and one for any other queued buffer. Add returns ENOBUFS
+	// otherwise.
 	Completions int
 	// CopyMemory is the maximum total size of the registered buffers whose data a domain copies, in bytes.
 	// Buffers are not copied if they are in memory of Domain.Buffer, or in whole pages of private memory. A

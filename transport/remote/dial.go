@@ -70,6 +70,10 @@ var remedies = []struct {
 		"", "lnetd and this program have no protocol version in common: one of them is too old",
 	},
 	{
+		syscall.EOPNOTSUPP,
+		"", "this lnetd is older than this program: upgrade lnetd",
+	},
+	{
 		syscall.EDQUOT,
 		"", "this user already has the maximum number of connections that lnetd's rules allow",
 	},
@@ -119,7 +123,8 @@ func explainDial(path string, err error) error {
 // exchangeHello sends HELLO to lnetd, checks the reply, and sets the domain's limits and clock.
 func (d *domain) exchangeHello(ctx context.Context) error {
 	hello := protocol.Hello{
-		Lowest: protocol.Version, Highest: protocol.Version, Wanted: protocol.FeatPosted | protocol.FeatMatchBits, Program: d.core.config.Program,
+		Lowest: protocol.Version, Highest: protocol.Version, Required: protocol.FeatOverflow,
+		Wanted: protocol.FeatPosted | protocol.FeatMatchBits, Program: d.core.config.Program,
 	}
 	if d.core.config.PollTime > 0 {
 		hello.Wanted |= protocol.FeatPolling

@@ -29,12 +29,13 @@ type domain struct {
 	hello          protocol.HelloReply
 	clock          shared.Clock
 	descriptorSize atomic.Int64
-	// livenessChecks counts pending and running calls of tm.checkLiveness.
-	livenessChecks sync.WaitGroup
+	// timers counts pending and running calls of tm.checkLiveness and tm.moveBacklog.
+	timers sync.WaitGroup
 
 	mu         sync.Mutex // guards the fields below
 	tms        map[*tm]struct{}
 	endError   error // why the connection has ended; nil while it works
+	events     int   // number of completions for which the TMs have room; see tm.Grow
 	endedStats Stats // sum of the statistics of TMs that have ended
 }
 
@@ -162,7 +163,7 @@ func (d *domain) Close() error {
 	d.connection.waitAllUndone()
 	d.store.removeAllAreas()
 	d.connection.close()
-	d.livenessChecks.Wait()
+	d.timers.Wait()
 	d.core.removeDomain(d)
 	if err := d.store.close(); err != nil {
 		return fmt.Errorf("remote: close: %w", err)

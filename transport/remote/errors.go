@@ -16,8 +16,6 @@ var (
 	errBusy      = fmt.Errorf("remote: an operation on the buffer is still in progress: %w", syscall.EBUSY)
 	errSizes     = fmt.Errorf("remote: the length of the operation is not within its buffer: %w", syscall.EINVAL)
 	errQueue     = fmt.Errorf("remote: there is no such queue: %w", syscall.EINVAL)
-	errCredits   = fmt.Errorf("remote: no room for the events of another operation: %w", syscall.ENOBUFS)
-	errFull      = fmt.Errorf("remote: the submission queue is full, because lnetd does not read it: %w", syscall.ENOBUFS)
 	errTruncated = fmt.Errorf("a record or its file descriptors exceed the maximum length: %w", syscall.EPROTO)
 )
 

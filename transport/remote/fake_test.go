@@ -40,7 +40,6 @@ type fake struct {
 	areas    map[uint32]*shared.Memory
 	tms      map[uint32]*shm.Host
 	next     uint32 // next name
-	fewer    uint32 // number of credits of TMs less than lnetd grants
 }
 
 const (
@@ -167,7 +166,7 @@ func (f *fake) agree(h protocol.Header, r protocol.Request, fds []int) {
 		f.next++
 		f.tms[f.next] = host
 		reply = &protocol.TMStartReply{Handle: f.next, TMID: r.TMID % protocol.DynamicTMID, Completions: uint32(n),
-			Credits: protocol.Credits(uint32(n)) - f.fewer}
+			Credits: protocol.Credits(uint32(n))}
 		if r.TMID == protocol.DynamicTMID {
 			reply.(*protocol.TMStartReply).TMID = protocol.DynamicTMID - 1
 		}

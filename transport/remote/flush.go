@@ -25,7 +25,8 @@ func (t *tm) Flush(until time.Time) {
 	}
 	defer t.gate.leave()
 	t.mu.Lock()
-	position := t.ring.Submissions.Published()
+	// Waiting submissions follow those in the ring.
+	position := t.ring.Submissions.Published() + uint32(len(t.backlog.submissions))
 	t.mu.Unlock()
 	for range flushChecks {
 		if t.flushed(position) {

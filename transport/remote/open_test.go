@@ -20,7 +20,7 @@ import (
 func TestHello(t *testing.T) {
 	f := newFake(t, Config{Program: "a program with a name of more than 31 letters", PollTime: 1})
 	d := f.open()
-	want := protocol.Hello{Lowest: 1, Highest: 1, Wanted: protocol.FeatPolling | protocol.FeatPosted | protocol.FeatMatchBits, Program: "a program with a name of more t"}
+	want := protocol.Hello{Lowest: 1, Highest: 1, Required: protocol.FeatOverflow, Wanted: protocol.FeatPolling | protocol.FeatPosted | protocol.FeatMatchBits, Program: "a program with a name of more t"}
 	f.mu.Lock()
 	got := *f.hello
 	f.mu.Unlock()
@@ -138,6 +138,7 @@ func TestHelloFails(t *testing.T) {
 	}{
 		{"no rule", refusal(syscall.EACCES), syscall.EACCES, "no rule"},
 		{"another version", refusal(syscall.EPROTO), syscall.EPROTO, "too old"},
+		{"an older lnetd", refusal(syscall.EOPNOTSUPP), syscall.EOPNOTSUPP, "upgrade"},
 		{"too many", refusal(syscall.EDQUOT), syscall.EDQUOT, "connections"},
 		{"the wrong version", altered(func(r *protocol.HelloReply) { r.Version = 2 }), syscall.EPROTO, "too old"},
 		{"features for nothing", altered(func(r *protocol.HelloReply) { r.Features = 1 << 50 }), syscall.EPROTO, "features"},

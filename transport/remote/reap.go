@@ -28,20 +28,24 @@ func (t *tm) Reap(dst []transport.Completion) int {
 		return 0
 	}
 	t.mu.Lock()
-	n, err := t.reap(dst)
+	n, wake, err := t.reap(dst)
 	t.mu.Unlock()
+	if wake {
+		t.ring.Submissions.Wake()
+	}
 	if err != nil {
 		t.domain.connection.fail(fmt.Errorf("%w: %w", err, syscall.EPROTO))
 	}
 	return n
 }
 
-// reap implements Reap. It returns an error if the ring is invalid. mu is held.
-func (t *tm) reap(dst []transport.Completion) (n int, err error) {
+// reap implements Reap. wake means that the caller must wake lnetd, because it keeps completions. reap returns
+// an error if the ring is invalid. mu is held.
+func (t *tm) reap(dst []transport.Completion) (n int, wake bool, err error) {
 	if t.drained.Load() {
-		return 0, nil
+		return 0, false, nil
 	}
-	n, err = t.drain(dst)
+	n, wake, err = t.drain(dst)
 	if t.cancels.abandonRest {
 		n += t.cancels.finish(dst[n:])
 	}
@@ -59,11 +63,11 @@ func (t *tm) reap(dst []transport.Completion) (n int, err error) {
 	if t.goingDown == nil && !t.cancels.abandonRest && (t.endError == nil || t.drained.Load()) {
 		t.hasExtra.Store(false)
 	}
-	return n, err
+	return n, wake, err
 }
 
-// drain moves completions from the ring to dst. mu is held.
-func (t *tm) drain(dst []transport.Completion) (n int, err error) {
+// drain moves completions from the ring to dst; see reap. mu is held.
+func (t *tm) drain(dst []transport.Completion) (n int, wake bool, err error) {
 	for more := true; more && n < len(dst); {
 		if more, err = t.ring.Completions.Next(&t.in); err != nil {
 			break
@@ -72,8 +76,7 @@ func (t *tm) drain(dst []transport.Completion) (n int, err error) {
 			n++
 		}
 	}
-	t.ring.Completions.Release()
-	return n, err
+	return n, t.ring.Completions.ReleaseAndClaim(), err
 }
 
 // translate converts an entry of the ring to a completion. It returns false if the engine must not see the
@@ -105,7 +108,6 @@ func (t *tm) translate(e *shm.Completion, c *transport.Completion) bool {
 		b.foreign.fetch(c.Offset, c.Length)
 	}
 	if e.Final {
-		t.creditsUsed -= b.credits
 		t.ops--
 		t.cancels.remove(b)
 		b.tm.Store(nil) // the buffer may be submitted again from now on

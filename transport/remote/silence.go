@@ -92,7 +92,7 @@ func (t *tm) watchCancels() {
 		return
 	}
 	t.cancels.running, t.cancels.nopSent = true, false
-	t.domain.livenessChecks.Add(1)
+	t.domain.timers.Add(1)
 	before, _ := t.livenessDelays()
 	if t.cancels.timer == nil {
 		t.cancels.timer = time.AfterFunc(before, t.checkLiveness)
@@ -105,7 +105,7 @@ func (t *tm) watchCancels() {
 func (t *tm) unwatchCancels() {
 	if t.cancels.running && t.cancels.timer.Stop() {
 		t.cancels.running = false
-		t.domain.livenessChecks.Done()
+		t.domain.timers.Done()
 	}
 }
 
@@ -118,7 +118,7 @@ func (t *tm) checkLiveness() {
 	if !c.waiting() || t.stopped || t.ended() {
 		c.running = false
 		t.mu.Unlock()
-		t.domain.livenessChecks.Done()
+		t.domain.timers.Done()
 		return
 	}
 	asked, heard := c.nopSent, c.lastReceived

@@ -62,13 +62,6 @@ func (t *tm) put(op *transport.Op, more bool) error {
 	case !b.fits(op):
 		return errSizes
 	}
-	credits := 1
-	if op.Queue == transport.MsgRecv {
-		credits = op.MaxMessages
-	}
-	if credits > t.credits-t.creditsUsed {
-		return errCredits
-	}
 	if !b.tm.CompareAndSwap(nil, t) {
 		return errBusy
 	}
@@ -90,8 +83,7 @@ func (t *tm) put(op *transport.Op, more bool) error {
 		b.tm.Store(nil)
 		return err
 	}
-	b.sequence, b.credits = op.Sequence, credits
-	t.creditsUsed += credits
+	b.sequence = op.Sequence
 	t.ops++
 	return nil
 }
@@ -119,18 +111,5 @@ func (t *tm) cancel(b *buffer, sequence uint32, more bool) error {
 	}
 	t.cancels.add(b)
 	t.watchCancels()
-	return nil
-}
-
-// writeOp writes t.op into the ring. There is room unless lnetd is faulty. For each buffer with an op, at
-// most three entries are unread: the cancellation of the previous op, the op, and the cancellation of the op.
-// And each op uses at least one credit, so their number is limited. mu is held.
-func (t *tm) writeOp() error {
-	switch ok, err := t.ring.Submissions.Put(&t.op); {
-	case err != nil:
-		return err
-	case !ok:
-		return errFull
-	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,8 +22,11 @@ type tm struct {
 	address transport.Address
 	first   transport.MatchBits
 	handle  uint32
-	// credits is the number of completions of ops for which the ring has room.
-	credits int
+	// growing is held during Grow. It guards events, the number of completions for which the TM has room in
+	// lnetd. ringEntries is the size of the completion ring. Both count in domain.events.
+	growing     sync.Mutex
+	events      int
+	ringEntries int
 	// ring may be used between gate.enter and gate.leave, or with mu held while ended returns false.
 	ring *shm.Client
 	gate gate
@@ -43,15 +47,15 @@ type tm struct {
 	// acquires no lock except mu.
 	flushing chan struct{}
 
-	mu          sync.Mutex // guards the fields below, and both rings, except for the parts that wake the other side
-	stopped     bool
-	creditsUsed int // credits that the ops in progress use
-	ops         int // number of ops in progress
-	cancels     cancels
-	endError    error          // why the connection has ended; nil while it works
-	goingDown   *GoingDown     // the last announcement of lnetd's end that Reap has not returned yet
-	in          shm.Completion // the entry that drain is processing
-	op          shm.Submission // the entry that put is writing
+	mu        sync.Mutex // guards the fields below, and both rings, except for the parts that wake the other side
+	stopped   bool
+	ops       int // number of ops in progress
+	backlog   backlog
+	cancels   cancels
+	endError  error          // why the connection has ended; nil while it works
+	goingDown *GoingDown     // the last announcement of lnetd's end that Reap has not returned yet
+	in        shm.Completion // the entry that drain is processing
+	op        shm.Submission // the entry that put is writing
 }
 
 // StartTM implements transport.CoreDomain with a request to lnetd. It may block until ctx ends. It also returns
@@ -66,17 +70,13 @@ func (d *domain) StartTM(ctx context.Context, a transport.Address, completions i
 }
 
 func (d *domain) startTM(ctx context.Context, a transport.Address, completions int) (*tm, error) {
-	entries, err := entriesFor(completions, d.core.config.Completions)
-	if err != nil {
-		return nil, err
-	}
 	// A TM whose start was abandoned may still occupy the address until it has been stopped.
 	if err := d.connection.waitUndone(ctx); err != nil {
 		return nil, err
 	}
 	r := protocol.TMStart{
 		NID: a.NID, PID: a.PID, Portal: a.Portal, TMID: uint32(a.TMID),
-		Completions: entries,
+		Completions: uint32(d.core.config.Completions),
 	}
 	c, err := d.connection.call(ctx, &r, d.undoStart)
 	if err != nil {
@@ -96,27 +96,26 @@ func (d *domain) startTM(ctx context.Context, a transport.Address, completions i
 		d.connection.fail(err)
 		return nil, errors.Join(err, ring.Close())
 	}
-	if n := int(reply.Credits); n < completions {
+	if err := d.reserve(int(reply.Completions) + completions); err != nil {
 		d.undoStart(c)
-		err := fmt.Errorf("the TM needs room for %d events, but lnetd granted room for %d: %w", completions, n, syscall.ENOBUFS)
 		return nil, errors.Join(err, ring.Close())
 	}
 	a.TMID = uint16(reply.TMID)
-	return d.attach(a, &reply, ring)
+	return d.attach(a, &reply, ring, completions)
 }
 
-// entriesFor returns the number of ring entries to request from lnetd: at least entries, and enough for the
-// given number of completions, as estimated by protocol.Credits. It returns ENOBUFS if no permitted number is
-// enough.
-func entriesFor(completions, entries int) (uint32, error) {
-	n := uint32(max(entries, min(completions, protocol.MaxCompletions)))
-	for int(protocol.Credits(protocol.Granted(n))) < completions {
-		if n = protocol.Granted(n) + 1; n > protocol.MaxCompletions {
-			return 0, fmt.Errorf("the TM needs room for %d events, more than the maximum of %d: %w",
-				completions, protocol.Credits(protocol.MaxCompletions), syscall.ENOBUFS)
-		}
+// reserve reserves room for n more completions in the quota that lnetd has granted to this connection: for
+// the entries of rings, and for the completions that lnetd keeps. So lnetd can always keep the completions that
+// the program has not reaped. It returns ENOBUFS if the quota is too small.
+func (d *domain) reserve(n int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if quota := int(d.hello.Quotas.RingEntries); n > quota-d.events {
+		return fmt.Errorf("room for %d more events exceeds lnetd's quota of %d completion entries for one program, with %d in use: %w",
+			n, quota, d.events, syscall.ENOBUFS)
 	}
-	return n, nil
+	d.events += n
+	return nil
 }
 
 // fits returns an error if lnetd's reply does not match the request or the ring.
@@ -142,10 +141,12 @@ func (d *domain) undoStart(c *call) {
 	}
 }
 
-// attach adds a TM that lnetd has started to the domain. After an error, ring is closed.
-func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring *shm.Client) (*tm, error) {
+// attach adds a TM that lnetd has started to the domain, with room for the given number of completions. After an
+// error, ring is closed.
+func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring *shm.Client, completions int) (*tm, error) {
 	t := &tm{
-		domain: d, address: a, first: transport.MatchBits(reply.MatchBits), handle: reply.Handle, credits: int(reply.Credits), ring: ring,
+		domain: d, address: a, first: transport.MatchBits(reply.MatchBits), handle: reply.Handle, ring: ring,
+		events: completions, ringEntries: int(reply.Completions),
 		tokens: make(chan struct{}, 1), flushing: make(chan struct{}, 1), pollTime: d.core.config.PollTime,
 	}
 	if t.first == 0 { // an older lnetd does not choose match bits
@@ -174,13 +175,18 @@ func (t *tm) Address() transport.Address { return t.address }
 // MatchBits implements transport.CoreTM. lnetd has chosen the match bits, or this process if lnetd is older.
 func (t *tm) MatchBits() transport.MatchBits { return t.first }
 
-// Grow returns nil if the ring has room for n completions. Otherwise it returns ENOBUFS with a remedy,
-// because the ring cannot grow.
+// Grow reserves room for n completions in lnetd. It returns ENOBUFS if the quota of completion entries that
+// lnetd grants to this connection is too small. All TMs of the domain share it.
 func (t *tm) Grow(n int) error {
-	if n > t.credits {
-		return fmt.Errorf("remote: the TM needs room for %d events, but only has room for %d (remote.Config.Completions): %w",
-			n, t.credits, syscall.ENOBUFS)
+	t.growing.Lock()
+	defer t.growing.Unlock()
+	if n <= t.events {
+		return nil
 	}
+	if err := t.domain.reserve(n - t.events); err != nil {
+		return fmt.Errorf("remote: %w", err)
+	}
+	t.events = n
 	return nil
 }
 
@@ -250,8 +256,13 @@ func (t *tm) Stop() error {
 	t.mu.Unlock()
 	t.ring.Submissions.WakePosted()
 	t.ring.Shut()
+	t.growing.Lock()
+	events := t.events + t.ringEntries
+	t.events = math.MaxInt // a stopped TM needs no room
+	t.growing.Unlock()
 	d.mu.Lock()
 	delete(d.tms, t)
+	d.events -= events
 	last := t.stats()
 	d.endedStats.add(&last)
 	d.mu.Unlock()

@@ -112,7 +112,6 @@ func TestRefusals(t *testing.T) {
 		{transport.Op{Queue: transport.QueueTypes, Buffer: b}, syscall.EINVAL},
 		{transport.Op{Queue: transport.MsgSend, Buffer: gone, Length: 1, Peer: far}, syscall.EINVAL},
 		{transport.Op{Queue: transport.MsgSend, Length: 1, Peer: far}, syscall.EINVAL},
-		{transport.Op{Queue: transport.MsgRecv, Buffer: b, MinReceiveSize: 1, MaxMessages: 1000}, syscall.ENOBUFS},
 		{good, syscall.EBUSY},
 	} {
 		ops := []transport.Op{c.op}
@@ -140,74 +139,104 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A ring has room for the completions that StartTM was given, and for those in Config.
+// The TMs of a domain share lnetd's quota of completion entries: for the entries of their rings, and for the
+// completions that they may still get. A TM that does not fit is stopped. A stopped TM needs no room.
 //
 // transport 9.5
-func TestRoom(t *testing.T) {
-	for _, c := range []struct {
-		completions, config int
-		want                uint32
-	}{{1, 1, 1}, {2, 1, 2}, {32, 1, 33}, {32, 1024, 1024}, {1016, 1024, 1024}, {1017, 1024, 1025}, {16376, 1, 8193}} {
-		got, err := entriesFor(c.completions, c.config)
-		credits := protocol.Credits(protocol.Granted(got))
-		if err != nil || got < c.want || int(credits) < c.completions || protocol.Granted(got) != protocol.Granted(c.want) {
-			t.Errorf("%d of %d: %d, %v, not %d", c.completions, c.config, got, err, c.want)
+func TestQuotaOfEvents(t *testing.T) {
+	f := newFake(t, Config{Completions: 64})
+	d := f.open()
+	first, _ := f.start(d)
+	const all = 1 << 16
+	if err := first.Grow(all - 64 + 1); !errors.Is(err, syscall.ENOBUFS) {
+		t.Errorf("one too many: %v", err)
+	}
+	for range 2 {
+		if err := first.Grow(all - 64); err != nil {
+			t.Error(err)
 		}
 	}
-	if _, err := entriesFor(16377, 1); !errors.Is(err, syscall.ENOBUFS) {
-		t.Errorf("more than any ring has: %v", err)
-	}
-}
-
-// lnetd determines the number of credits. If there are fewer than StartTM needs, the TM is stopped.
-//
-// transport 9.2, 9.5
-func TestCreditsAreThoseOfTheReply(t *testing.T) {
-	f := newFake(t, Config{Completions: 64})
-	f.mu.Lock()
-	f.fewer = 6
-	f.mu.Unlock()
-	d := f.open()
-	tm, _ := f.start(d)
-	if err := tm.Grow(50); tm.credits != 50 || err != nil {
-		t.Errorf("%d credits, %v", tm.credits, err)
-	}
-	if err := tm.Grow(51); !errors.Is(err, syscall.ENOBUFS) {
-		t.Errorf("one more: %v", err)
-	}
+	at := transport.Address{NID: fakeNID, PID: lnet.PIDLustre, Portal: 34, TMID: 6}
 	before := files(t)
-	_, err := d.StartTM(t.Context(), transport.Address{NID: fakeNID, PID: lnet.PIDLustre, Portal: 34, TMID: 6}, 56)
-	if !errors.Is(err, syscall.ENOBUFS) || f.count(protocol.OpTMStop) != 1 || files(t) != before {
+	if _, err := d.StartTM(t.Context(), at, 1); !errors.Is(err, syscall.ENOBUFS) || f.count(protocol.OpTMStop) != 1 || files(t) != before {
 		t.Errorf("%v, %d times TM_STOP, %d files, not %d", err, f.count(protocol.OpTMStop), files(t), before)
 	}
+	if err := first.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := first.Grow(all); err != nil {
+		t.Errorf("a stopped TM: %v", err)
+	}
+	second, err := d.StartTM(t.Context(), at, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(second.Grow(all-64), second.Stop()); err != nil {
+		t.Error(err)
+	}
 }
 
-// The final completion releases the credits, not an earlier one. Ops are refused if the ring has no room
-// for their completions.
+// Any number of ops may be in progress. Submissions for which the ring has no room wait, and reach lnetd in
+// their order when it has read others. Flush waits for all of them.
 //
 // transport 9.5
-func TestCredits(t *testing.T) {
-	f := newFake(t, Config{Completions: 8})
+func TestFullSubmissionRing(t *testing.T) {
+	f := newFake(t, Config{Completions: 2}) // 8 submissions
 	d := f.open()
 	tm, host := f.start(d)
-	full := transport.Op{Queue: transport.MsgRecv, Buffer: f.buffer(d, 100), MinReceiveSize: 1, MaxMessages: tm.credits}
-	one := transport.Op{Queue: transport.PassiveBulkRecv, Buffer: f.buffer(d, 100)}
-	for k := range uint32(3) {
-		full.Sequence = k
-		submit(t, tm, full)
-		message := shm.Completion{Generation: 7, Operation: k, Time: fakeNow}
-		complete(t, host, message, message)
-		if n := len(reap(tm)); n != 2 {
-			t.Errorf("%d messages", n)
-		}
-		if _, err := tm.Submit([]transport.Op{one}); !errors.Is(err, syscall.ENOBUFS) {
-			t.Errorf("round %d, one more: %v", k, err)
-		}
-		message.Final = true
-		complete(t, host, message)
-		reap(tm)
+	const ops = 30
+	var all []*buffer
+	for range ops {
+		all = append(all, f.buffer(d, 1))
 	}
-	submit(t, tm, one)
+	for _, b := range all {
+		submit(t, tm, transport.Op{Queue: transport.PassiveBulkRecv, Buffer: b})
+	}
+	submit(t, tm, transport.Op{Cancel: true, Buffer: all[ops-1]})
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		tm.Flush(time.Time{})
+	}()
+	var got []shm.Submission
+	for end := time.Now().Add(time.Minute); len(got) <= ops && time.Now().Before(end); runtime.Gosched() {
+		select {
+		case <-flushed:
+			t.Fatalf("Flush returned after %d submissions", len(got))
+		default:
+		}
+		got = append(got, taken(t, host)...)
+	}
+	for i := range ops {
+		if got[i].Opcode != shm.OpPassiveRecv || got[i].Buffer != all[i].index {
+			t.Fatalf("submission %d: %+v", i, got[i])
+		}
+	}
+	if got[ops].Opcode != shm.OpCancel {
+		t.Errorf("%+v", got[ops])
+	}
+	if host.Submissions.MarkPosted() {
+		host.Submissions.WakePosted()
+	}
+	<-flushed
+}
+
+// A TM that ends while submissions wait for room drops them.
+func TestEndWithFullSubmissionRing(t *testing.T) {
+	f := newFake(t, Config{Completions: 2})
+	d := f.open()
+	tm, _ := f.start(d)
+	for range 20 {
+		submit(t, tm, transport.Op{Queue: transport.PassiveBulkRecv, Buffer: f.buffer(d, 1)})
+	}
+	d.connection.fail(syscall.EIO)
+	if c := next(t, tm); !c.Down {
+		t.Errorf("%+v", c)
+	}
+	if err := tm.Stop(); err != nil {
+		t.Error(err)
+	}
+	d.timers.Wait()
 }
 
 // A cancellation of an op in progress becomes one entry in the submission ring. Further cancellations of this
@@ -256,34 +285,6 @@ func TestCancel(t *testing.T) {
 }
 
 type transferMachine = tm
-
-// The submission ring is never full if credits are respected. For each buffer with an op, the cancellation
-// of the previous op, the op, and its cancellation may be unread.
-//
-// transport 9.5
-func TestTheRingHasRoomForCancels(t *testing.T) {
-	f := newFake(t, Config{Completions: 16})
-	d := f.open()
-	tm, host := f.start(d)
-	var all []*buffer
-	for range tm.credits {
-		all = append(all, f.buffer(d, 1))
-	}
-	for _, b := range all {
-		submit(t, tm, transport.Op{Queue: transport.PassiveBulkRecv, Buffer: b})
-	}
-	taken(t, host)
-	for k, b := range all {
-		submit(t, tm, transport.Op{Cancel: true, Buffer: b})
-		complete(t, host, shm.Completion{Buffer: uint32(k), Generation: 7, Final: true})
-		reap(tm)
-		submit(t, tm, transport.Op{Queue: transport.PassiveBulkRecv, Buffer: b, Sequence: 1})
-		submit(t, tm, transport.Op{Cancel: true, Buffer: b, Sequence: 1})
-	}
-	if got := taken(t, host); len(got) != 3*len(all) {
-		t.Errorf("%d entries for %d buffers", len(got), len(all))
-	}
-}
 
 // Calls of Pending, Reap, Wait, Wake and Submit during and after Stop have no effect, and do not access
 // unmapped memory.

@@ -73,7 +73,7 @@ func (t *tm) keep(e *shm.Completion, b *buffer) error {
 		return errRingFull
 	}
 	if err := t.client.charge(amounts{ofEntries: 1}); err != nil {
-		return fmt.Errorf("the client does not read completions, and lnetd keeps no more of them: %v: %w", err, syscall.ENOSPC)
+		return fmt.Errorf("the client does not read completions, and lnetd keeps no more of them: %s: %w", err.Error(), syscall.ENOSPC)
 	}
 	t.kept = append(t.kept, kept{*e, b})
 	t.overflowed++
@@ -112,7 +112,8 @@ func (t *tm) moveKept() error {
 // moveFitting writes the first kept completions to the ring, as far as it has room, and returns their number.
 // It leaves them in t.kept. The caller holds mu.
 func (t *tm) moveFitting() (n int, err error) {
-	for ok := true; n < len(t.kept); n++ {
+	for ; n < len(t.kept); n++ {
+		var ok bool
 		if ok, err = t.write(&t.kept[n].entry, t.kept[n].buffer); !ok || err != nil {
 			break
 		}

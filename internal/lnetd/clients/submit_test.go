@@ -6,7 +6,6 @@ import (
 	"syscall"
 	"testing"
 
-
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
