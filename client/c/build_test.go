@@ -2,7 +2,6 @@ package c
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/testing/testenv"
-	"github.com/lnetd/lnetd/internal/testing/tmpeer"
 )
 
 // variant is a way to compile the library and the test programs.
@@ -37,6 +35,9 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(serverPath); path != "" {
+		serveUntilKilled(path)
+	}
 	status := m.Run()
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir) // created by MkdirTemp
@@ -71,7 +72,7 @@ func (v *variant) compile(t testing.TB, source string) string {
 			if filepath.Ext(source) == ".cc" {
 				language = []string{strings.NewReplacer("gcc", "g++", "clang", "clang++").Replace(v.compiler), "-std=c++17"}
 			}
-			args := slices.Concat(language, []string{"-Wall", "-Wextra", "-Werror", "-pthread", "-I" + dir}, v.flags,
+			args := slices.Concat(language, []string{"-Wall", "-Wextra", "-Werror", "-pthread", "-I" + dir, "-Isrc"}, v.flags,
 				[]string{"-o", program, source, filepath.Join(dir, "liblnetd.a")})
 			return exec.Command(args[0], args[1:]...)
 		})
@@ -104,9 +105,7 @@ type program struct {
 func (v *variant) begin(t testing.TB, source string, arguments ...string) *program {
 	t.Helper()
 	path := v.compile(t, source)
-	ctx, cancel := context.WithTimeout(t.Context(), tmpeer.Patience)
-	t.Cleanup(cancel)
-	p := &program{Cmd: exec.CommandContext(ctx, path, arguments...)}
+	p := &program{Cmd: exec.CommandContext(t.Context(), path, arguments...)} // go test has a time limit
 	p.Cmd.Stderr = &p.complaints
 	return p
 }
@@ -130,3 +129,6 @@ func each(t *testing.T, test func(t *testing.T, v *variant)) {
 		t.Run(variants[i].name, func(t *testing.T) { test(t, &variants[i]) })
 	}
 }
+
+// isSlow reports whether programs are much slower than usual.
+func (v *variant) isSlow() bool { return len(v.flags) > 1 }

@@ -11,7 +11,7 @@
 
 #include "internal.h"
 
-#define REQUIRED (FEATURE_POSTED | FEATURE_MATCH_BITS)
+#define REQUIRED (FEATURE_OVERFLOW | FEATURE_POSTED | FEATURE_MATCH_BITS)
 
 void lni_end(lnetd *d, int error, const char *format, ...)
 {
@@ -77,7 +77,7 @@ static int join(lnetd *d)
 	int fd = lni_connect(d->path, atomic_load(&d->patience));
 	if (fd < 0)
 		return fd;
-	h.wanted = REQUIRED | FEATURE_OVERFLOW | (d->flags & LNETD_POLLING ? FEATURE_POLLING : 0);
+	h.wanted = REQUIRED | (d->flags & LNETD_POLLING ? FEATURE_POLLING : 0);
 	memcpy(h.program, d->program, sizeof h.program);
 	d->socket = fd;
 	d->sequence = d->nop_sequence = 0;

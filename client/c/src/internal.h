@@ -148,6 +148,11 @@ void lni_printable(char *out, const char *text, size_t length);
 
 int64_t lni_now(void); // CLOCK_MONOTONIC in ns
 
+// connect.c
+
+// lni_connect returns a connected, non-blocking socket. It waits for at most patience milliseconds.
+int lni_connect(const char *path, int patience);
+
 // socket.c
 
 // A request. After lni_request, body has length bytes, and fds are the caller's.
@@ -157,7 +162,6 @@ struct reply {
 	int fds[MOST_FDS];
 };
 
-int lni_connect(const char *path, int patience);
 // lni_request sends a request, with a descriptor unless fd is -1, and waits for its reply, whose body must have size
 // bytes, unless size is ANY_SIZE. d->request is held.
 int lni_request(lnetd *d, enum opcode opcode, const void *body, size_t length, int fd, size_t size, struct reply *reply);
