@@ -97,8 +97,9 @@ mpi: ## the boundary to MPI over Open MPI and MPICH; installs them if root
 mpi-shims: ## bin/lnetd-openmpi.so and bin/lnetd-mpich.so, for the MPI libraries that are installed
 	lnd/mpilnd/shim/build bin
 
-liblnetd: ## bin/liblnetd: the C library for clients of lnetd, its header and lnetd.pc
+liblnetd: ## bin/liblnetd: the C library for clients of lnetd, its header, lnetd.pc and manual pages
 	client/c/build bin/liblnetd
+	go run ./client/c/man client/c/src/lnetd.h bin/liblnetd/man3
 
 mpi-bench: ## messages between two ranks, beside the plainest program in C, and an idle rank
 	go test -tags mpi -run '^$$' -bench 'Loads|Megabyte' -benchtime 3x ./lnd/mpilnd ./lnd/mpilnd/shim
