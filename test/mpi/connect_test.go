@@ -106,8 +106,8 @@ func withServer(t *testing.T) library {
 //
 // MT-2, MPI-6, MPI-17, PT-4
 func TestConnect(t *testing.T) {
-	programs := build(t, "../../examples/mpiping")
-	onLibraries(t, programs, func(t *testing.T, l library) {
+	built(t)
+	onLibraries(t, func(t *testing.T, l library) {
 		file := filepath.Join(t.TempDir(), "port")
 		t.Setenv(job.PortVariable, "file:"+file)
 		ping := []string{"-n", "3", filepath.Join(programs, "mpiping"), "-timeout", "60"}
@@ -141,8 +141,8 @@ func TestConnect(t *testing.T) {
 
 // When the application is killed, its proxies end with an error. An application whose proxies do not exist ends too.
 func TestConnectFails(t *testing.T) {
-	programs := build(t, "../../examples/mpiping")
-	onLibraries(t, programs, func(t *testing.T, l library) {
+	built(t)
+	onLibraries(t, func(t *testing.T, l library) {
 		if l.kind == shim.MPICH {
 			return // cannot connect
 		}

@@ -16,10 +16,10 @@ import (
 //
 // MT-3, PT-4, MPI-8, MPI-11, MPI-12, MPI-13
 func TestProxy(t *testing.T) {
-	programs := buildPrograms(t)
-	onLibraries(t, programs, func(t *testing.T, l library) {
+	built(t)
+	onLibraries(t, func(t *testing.T, l library) {
 		const ranks = 4
-		s := newSite(t, programs, 2)
+		s := newSite(t, 2)
 		j := l.start(t, fmt.Sprint(ranks), s.order("talk"), s.proxies()...)
 		up := j.await("up", ranks)
 		received := make(chan error, 1)

@@ -34,37 +34,21 @@ func loopback(net lnet.Net, host byte) lnet.NID {
 	return lnet.NIDFromIP(net, netip.AddrFrom4([4]byte{127, byte(16 + pid>>8%200), byte(pid), host}))
 }
 
-// buildPrograms builds lnetd, lnetdctl and lnet-mpi-proxy, and returns their directory.
-func buildPrograms(t *testing.T) string {
-	t.Helper()
-	var flags []string
-	if testenv.Race {
-		flags = []string{"-race"}
-	}
-	dir := t.TempDir()
-	if err := daemontest.Build(dir, append(flags, "-tags", "mpi")...); err != nil {
-		t.Fatal(err)
-	}
-	buildInto(t, dir, append(flags, "../../cmd/lnet-mpi-proxy")...)
-	return dir
-}
-
 // site is lnetd on one or two hosts, each with an NI on tcp and one on mpi, and routers between both, and a node that
 // is only on tcp.
 type site struct {
-	t        *testing.T
-	programs string
-	dir      string
-	port     int
-	lnetd    []*daemontest.Process
-	node     *node.Node
-	inbox    *node.Inbox
+	t     *testing.T
+	dir   string
+	port  int
+	lnetd []*daemontest.Process
+	node  *node.Node
+	inbox *node.Inbox
 }
 
 // newSite starts n lnetd and the node.
-func newSite(t *testing.T, programs string, n int) *site {
+func newSite(t *testing.T, n int) *site {
 	t.Helper()
-	s := &site{t: t, programs: programs, dir: testenv.SocketDir(t)}
+	s := &site{t: t, dir: testenv.SocketDir(t)}
 	hosts := []string{loopback(tcpNet, 100).IP().String()}
 	for k := range n {
 		hosts = append(hosts, s.nid(tcpNet, k).IP().String())
@@ -101,8 +85,8 @@ lnetd:
 		s.t.Fatal(err)
 	}
 	return daemontest.Run(s.t, daemontest.Launch{
-		Name: name, Programs: s.programs, Socket: socket,
-		Command: []string{filepath.Join(s.programs, "lnetd"), "--config", file, "--port", strconv.Itoa(s.port), "--control-socket", socket},
+		Name: name, Programs: programs, Socket: socket,
+		Command: []string{filepath.Join(programs, "lnetd"), "--config", file, "--port", strconv.Itoa(s.port), "--control-socket", socket},
 	})
 }
 
@@ -144,7 +128,7 @@ func (s *site) startNode(n int) {
 func (s *site) proxies(options ...string) []string {
 	var words []string
 	for k := range s.lnetd {
-		words = append(words, ":", "-n", "1", filepath.Join(s.programs, "lnet-mpi-proxy"), "--socket", s.socket(k), "--shims", s.programs)
+		words = append(words, ":", "-n", "1", filepath.Join(programs, "lnet-mpi-proxy"), "--socket", s.socket(k), "--shims", programs)
 		words = append(words, options...)
 	}
 	return words
@@ -152,7 +136,7 @@ func (s *site) proxies(options ...string) []string {
 
 // order returns the order of ranks that reach the node through the proxies.
 func (s *site) order(role string) order {
-	return order{Role: role, Shims: s.programs, Targets: []string{s.node.NID().String()}}
+	return order{Role: role, Shims: programs, Targets: []string{s.node.NID().String()}}
 }
 
 // awaitOutput runs lnetdctl with the k-th lnetd until its output contains a text, or does not contain it.

@@ -21,12 +21,18 @@ type Job struct {
 	table  *Table
 	driver *mpilnd.Driver
 	mpi    *rendezvous
+	idle   chan struct{} // closed when nothing is left to do but to close MPI
 	ended  chan struct{} // closed when the goroutine of MPI has ended
 	err    error         // its result
 }
 
+// closeTimeout is how long MPI may take to close after all processes have left the last barrier. MPICH 4.0.2 sometimes
+// waits forever in MPI_Finalize (mpilnd B.8).
+const closeTimeout = 10 * time.Second
+
 // Start opens MPI, connects to another job if Config.Connect or Config.Listen is set, and agrees with the other processes
-// on PID and NIDs. It is collective: it blocks until all processes of the job, or of both jobs, have called it, or until Config.Timeout has passed or ctx is done. Then it returns an error that wraps
+// on PID and NIDs. It is collective: it blocks until all processes of the job, or of both jobs, have called it, or until
+// Config.Timeout has passed or ctx is done. Then it returns an error that wraps
 // lnd.ErrTimeout or the cause of ctx, and the goroutine of MPI stays blocked: the process should end with a status that
 // is not 0, which makes mpirun end the others. After success, the caller opens an interface of Driver with NID, and
 // calls Close at the end.
@@ -34,7 +40,7 @@ func Start(ctx context.Context, c Config) (*Job, error) {
 	if err := c.resolve(); err != nil {
 		return nil, fmt.Errorf("job: start: %w", err)
 	}
-	j := &Job{config: c, ended: make(chan struct{})}
+	j := &Job{config: c, idle: make(chan struct{}), ended: make(chan struct{})}
 	ctx, cancel := watchdog(ctx, j.config.Timeout)
 	defer cancel()
 	started := make(chan error, 1)
@@ -109,6 +115,7 @@ func (j *Job) run() error {
 	if err := errors.Join(j.driver.Drain(), j.mpi.disconnect()); err != nil {
 		return err
 	}
+	close(j.idle)
 	return j.mpi.Close()
 }
 
@@ -130,22 +137,35 @@ func (j *Job) Library() string { return j.mpi.Library() }
 // Close ends MPI in this process. The interface must be closed before. Close is collective: it blocks until all
 // processes have called it, until Config.Timeout has passed, or until ctx is done. It calls Finish first. After an error,
 // also one that wraps lnd.ErrTimeout, MPI is not closed, and the process should end with a status that is not 0.
-// Close may be called once.
+// If MPI does not close within ten seconds after all processes have left the last barrier, Close returns without an error
+// and leaves it: nothing is lost, and the process should end. Close may be called once.
 func (j *Job) Close(ctx context.Context) error {
 	ctx, cancel := watchdog(ctx, j.config.Timeout)
 	defer cancel()
 	err := j.Finish(ctx)
 	j.driver.Close()
 	if err == nil {
-		select {
-		case <-j.ended:
-			err = j.err
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
+		err = j.awaitEnd(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("job: close: %w", err)
 	}
 	return nil
+}
+
+// awaitEnd waits until the goroutine of MPI has ended, or until nothing has been left to it for closeTimeout.
+func (j *Job) awaitEnd(ctx context.Context) error {
+	select {
+	case <-j.idle:
+		select {
+		case <-j.ended:
+			return j.err
+		case <-time.After(closeTimeout):
+			return nil
+		}
+	case <-j.ended:
+		return j.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

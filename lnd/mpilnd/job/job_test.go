@@ -279,6 +279,39 @@ func TestWatchdog(t *testing.T) {
 	})
 }
 
+// stuck is an MPI whose Close does not return until over is closed.
+type stuck struct {
+	boundary.MPI
+	over chan struct{}
+}
+
+func (s stuck) Close() error {
+	<-s.over
+	return s.MPI.Close()
+}
+
+// If MPI does not close after all processes have finished, Close leaves it without an error (mpilnd B.7, B.8).
+func TestMPIDoesNotClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, over := fake.New(2, fake.Options{}), make(chan struct{})
+		jobs, errs := start(t, f, func(rank int, c *job.Config) bool {
+			if rank == 1 {
+				c.Open = func() (boundary.MPI, error) { return stuck{f.Rank(rank), over}, nil }
+			}
+			return true
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		end(t, jobs)
+		if d := time.Since(begin); d != 10*time.Second {
+			t.Errorf("Close returns after %s", d)
+		}
+		close(over)
+	})
+}
+
 // An error of MPI ends the application if the program wants it.
 //
 // MPI-3
