@@ -9,7 +9,7 @@ import (
 // unreadMessages sends two buffers full of messages to a TM that delivers no event until all have been sent.
 // Every message arrives, in order. Programs like Motr add two buffers of 10240 messages.
 //
-// transport 3.11, 9.5
+// r.net.xprt.lnet.growable-event-queue, transport 9.5
 func unreadMessages(s *stage) {
 	const size, sending = 8, 32
 	perBuffer := 10240
