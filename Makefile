@@ -125,10 +125,10 @@ tunables: ## files made from the tables of drivers and of the node: the lists fo
 	go test -count=1 -run '^Test(SchemaIsUpToDate|TunablesOfPage)$$' ./internal/lnetd/config -update
 	$(MAKE) man
 
-packages: ## .deb, .rpm, archives, SBOMs and a container image into bin/packages; O2IB_ARCHES=amd64: with lnetd-o2ib
+packages: ## .deb, .rpm, archives, SBOMs and a container image into bin/packages; O2IB_ARCHES=amd64, LIB_ARCHES=amd64: with lnetd-o2ib, liblnetd
 	deploy/packages/build
 
-release: ## the same with lnetd-o2ib into bin/release, signed with SIGNING_KEY
+release: ## the same with lnetd-o2ib and liblnetd into bin/release, signed with SIGNING_KEY
 	.ci/run release
 
 ci: ## all of .ci/run

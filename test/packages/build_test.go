@@ -89,7 +89,7 @@ const sources = "../.."
 // The new version for all machines, and an old one for this machine.
 var (
 	buildNew = sync.OnceValue(func() error {
-		return errors.Join(buildTools(), build(sources, filepath.Join(scratch, "new"), "v1.1.0"))
+		return errors.Join(buildTools(), build(sources, filepath.Join(scratch, "new"), "v1.1.0", "LIB_ARCHES="+runtime.GOARCH))
 	})
 	buildOld = sync.OnceValue(func() error {
 		return errors.Join(buildTools(), build(sources, filepath.Join(scratch, "old"), "v1.0.0-rc.1", "ARCHES="+runtime.GOARCH))
@@ -100,6 +100,7 @@ var (
 func built(t *testing.T) string {
 	t.Helper()
 	needMachine(t)
+	testenv.NeedCommand(t, "gcc", "gcc")
 	if err := buildNew(); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func TestReproducible(t *testing.T) {
 	if err := build(copied, again, "v1.1.0",
 		"UMASK=077", "TZ=Asia/Kathmandu", "LC_ALL=C.UTF-8", "HOME="+t.TempDir(), "USER=somebody",
 		"GOCACHE="+filepath.Join(t.TempDir(), "cache"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOFLAGS=-tags=said", "GOENV="+settings,
-		"GOOS=plan9", "GOARCH=386",
+		"GOOS=plan9", "GOARCH=386", "LIB_ARCHES="+runtime.GOARCH,
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -159,9 +160,9 @@ func TestReproducible(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error("files differ:", diff)
 	}
-	// deb, rpm, archive of two machines; three SBOMs each; checksums; two files of the image; and blobs:
-	// an index, and layer, configuration and manifest of two machines.
-	if n := 6 + 6 + 1 + 2 + 7; len(want) != n {
+	// deb, rpm, archive of two machines; three SBOMs each; three debs, three rpms and an SBOM of liblnetd; checksums;
+	// two files of the image; and blobs: an index, and layer, configuration and manifest of two machines.
+	if n := 6 + 6 + 7 + 1 + 2 + 7; len(want) != n {
 		t.Errorf("%d files were built, want %d", len(want), n)
 	}
 }

@@ -112,7 +112,7 @@ func TestLintian(t *testing.T) {
 	needMachine(t)
 	testenv.NeedCommand(t, "lintian", "lintian")
 	debs, err := filepath.Glob(filepath.Join(built(t), "*.deb"))
-	if err != nil || len(debs) != 2 {
+	if err != nil || len(debs) != 5 {
 		t.Fatalf("%q, %v", debs, err)
 	}
 	out, err := exec.Command("lintian", append([]string{"--no-cfg", "--allow-root", "--tag-display-limit", "0", "--info", "--fail-on", "error,warning"}, debs...)...).CombinedOutput()

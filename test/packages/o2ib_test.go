@@ -25,10 +25,10 @@ func needDebs(t *testing.T, m *machine) string {
 		t.Skip("needs the packages that lnetd-o2ib depends on: LNETD_TEST_DEBS=DIRECTORY")
 	}
 	const there = "/var/tmp/debs"
-	for _, dir := range []string{debs, released(t)} {
-		names, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+	for _, pattern := range []string{filepath.Join(debs, "*.deb"), filepath.Join(released(t), "lnetd*.deb")} {
+		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
-			t.Fatalf("%s has no packages, %v", dir, err)
+			t.Fatalf("there are no packages %s, %v", pattern, err)
 		}
 		for _, name := range names {
 			content, err := os.ReadFile(name)

@@ -60,9 +60,12 @@ func TestRelease(t *testing.T) {
 	arch, rpmArch := runtime.GOARCH, map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	want := []string{
 		"SHA256SUMS", "SHA256SUMS.sig", "image",
+		"liblnetd-" + newVersion + "-1." + rpmArch + ".rpm", "liblnetd-dev_" + newVersion + "-1_" + arch + ".deb",
+		"liblnetd-devel-" + newVersion + "-1." + rpmArch + ".rpm", "liblnetd0_" + newVersion + "-1_" + arch + ".deb",
 		"lnetd-" + newVersion + "-1." + rpmArch + ".rpm", "lnetd-o2ib-" + newVersion + "-1." + rpmArch + ".rpm",
 		"lnetd-o2ib-v" + newVersion + "-linux-" + arch + ".tar.gz", "lnetd-o2ib_" + newVersion + "-1_" + arch + ".deb",
-		"lnetd-v" + newVersion + "-linux-" + arch + ".tar.gz", "lnetd_" + newVersion + "-1_" + arch + ".deb", "sbom",
+		"lnetd-v" + newVersion + "-linux-" + arch + ".tar.gz", "lnetd_" + newVersion + "-1_" + arch + ".deb",
+		"python3-lnetd-" + newVersion + "-1.noarch.rpm", "python3-lnetd_" + newVersion + "-1_all.deb", "sbom",
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
