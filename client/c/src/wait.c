@@ -52,29 +52,24 @@ int lnetd_tm_arm(lnetd_tm *tm)
 static int check_life(lnetd *d, int64_t *wait)
 {
 	int64_t now = lni_now(), patience = (int64_t)atomic_load(&d->patience) * MILLISECOND;
-	int64_t asked = atomic_load(&d->asked), heard = atomic_load(&d->heard);
-	if (asked && now - asked >= patience) {
-		lni_try_hear(d);
-		if ((asked = atomic_load(&d->asked)) != 0) {
-			atomic_store(&d->asked, now); // the next report comes later
-			return lni_fail(ETIMEDOUT, "lnetd does not answer");
-		}
-		heard = now;
+	int64_t asked = atomic_load(&d->asked), since = asked ? asked : atomic_load(&d->heard);
+	*wait = since + patience;
+	if (now < *wait)
+		return 0;
+	*wait = now + patience;
+	if (!lni_try_hear(d))
+		return 0; // another thread waits for an answer, and limits its time
+	asked = atomic_load(&d->asked);
+	if (!asked && now - atomic_load(&d->heard) < patience)
+		return 0;
+	if (atomic_load(&d->error)) { // lnetd has announced the end of the connection, but it does not come
+		lni_break(d, ETIMEDOUT, "lnetd does not answer");
+	} else if (asked) {
+		atomic_store(&d->asked, now); // the next report comes later
+		return lni_fail(ETIMEDOUT, "lnetd does not answer");
+	} else {
+		lni_send_nop(d);
 	}
-	if (!asked && now - heard >= patience) {
-		lni_try_hear(d);
-		heard = atomic_load(&d->heard);
-		if (now - heard >= patience) {
-			if (atomic_load(&d->error)) { // lnetd has announced the end of the connection, but it does not come
-				lni_break(d, ETIMEDOUT, "lnetd does not answer");
-				heard = now;
-			} else {
-				lni_send_nop(d);
-				asked = now;
-			}
-		}
-	}
-	*wait = (asked ? asked : heard) + patience;
 	return 0;
 }
 
