@@ -27,7 +27,7 @@ type MPI interface {
 	MaxTag() int
 	// Poll reports complete requests: it sets the first n elements of done, which must not be empty. If no request is
 	// complete, it waits until one is, until Wake is called, or for the time wait, which may be 0. While it waits it
-	// uses little processor time, and may find a completion some 1 ms late. Requests complete in any order, also
+	// uses little processor time, and may find a completion some 2 ms late. Requests complete in any order, also
 	// receives of messages from one process with one tag. An error means that the library cannot be used any more.
 	Poll(done []Done, wait time.Duration) (n int, err error)
 	// Wake ends a Poll that waits. If none waits, the next one does not wait. It does not block.

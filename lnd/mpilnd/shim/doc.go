@@ -6,7 +6,7 @@
 // The package keeps Go memory pinned from the start of a request until Poll has reported its completion. If requests
 // are left when the process gives up MPI, their memory stays pinned.
 //
-// Poll waits in C: it tests the requests, and sleeps between tests until Wake, at most 1 ms, because MPI has no way to
+// Poll waits in C: it tests the requests, and sleeps between tests until Wake, at most 2 ms, because MPI has no way to
 // wait for messages and for something else without using a processor. Shortly after a request or a completion it sleeps
 // for 0.1 ms, and for Options.Spin not at all. The package starts no goroutine.
 package shim

@@ -20,9 +20,9 @@ enum {
 	// Calls of MPI_Testsome after a sleep. Libraries look at some networks only in every eighth. Only the last one
 	// tests all requests, since that may take 2 us for 256 of them.
 	TESTS = 16,
-	// A sleep takes an eighth of the time since a request was started or completed, within these bounds.
+	// A sleep takes a 32nd of the time since a request was started or completed, within these bounds.
 	SHORTEST_NS = 100000,
-	LONGEST_NS = 1000000,
+	LONGEST_NS = 2000000,
 	FIRST_ROOM = 256, // requests
 	COMMS = 256,      // inter-communicators that a process can open, and one more
 };
@@ -213,7 +213,7 @@ static int test(int number) {
 // rest sleeps for at most a time, or until wake is called.
 static void rest(int64_t idle_ns, int64_t most_ns) {
 	struct pollfd p = {.fd = bell, .events = POLLIN};
-	int64_t ns = idle_ns / 8 < SHORTEST_NS ? SHORTEST_NS : idle_ns / 8 > LONGEST_NS ? LONGEST_NS : idle_ns / 8;
+	int64_t ns = idle_ns / 32 < SHORTEST_NS ? SHORTEST_NS : idle_ns / 32 > LONGEST_NS ? LONGEST_NS : idle_ns / 32;
 	struct timespec t = {.tv_nsec = ns < most_ns ? ns : most_ns};
 	atomic_store(&sleeping, 1);
 	if (!atomic_load(&woken)) (void)ppoll(&p, 1, &t, NULL);
