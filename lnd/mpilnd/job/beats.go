@@ -93,10 +93,11 @@ func (b *beats) stop() error {
 		if err != nil {
 			return err
 		}
-		for k := range done[:n] {
-			if err := b.completed(&done[k]); err != nil {
-				return err
-			}
+		if n == 0 || done[0].ID != beaten<<32|ownID && done[0].ID != beating<<32|ownID {
+			continue // a request of the driver or the rendezvous
+		}
+		if err := b.completed(&done[0]); err != nil {
+			return err
 		}
 	}
 	return nil
