@@ -79,6 +79,45 @@ func TestCopies(t *testing.T) {
 	})
 }
 
+// Answers to GETs are copied within a limit apart from that of PUTs, which the peer may place late.
+//
+// MPI-23
+func TestCopiedAnswers(t *testing.T) {
+	play(t, fake.Options{}, nil, func(s *stage) {
+		s.open()
+		s.put(lnet.MTU)
+		s.put(lnet.MTU)
+		s.next(protocol.LargePut)
+		s.next(protocol.LargePut)
+		for k := range 3 {
+			s.send(protocol.Message{Type: protocol.GetOpt, Tag: uint32(3 + 2*k), Length: lnet.MTU, Header: header(lnet.MsgGet, 1, 0, 0)})
+		}
+		s.nothing()
+		for k, m := range s.upper.arrived {
+			s.i.Receive(m, lnd.Placement{Reply: memory.Of(pattern(lnet.MTU - k)), Done: s.upper})
+		}
+		synctest.Wait()
+		b := make([]byte, lnet.MTU)
+		third := s.receive(7, make([]byte, lnet.MTU))
+		if _, ok := s.await(third); ok {
+			t.Error("the third answer does not wait")
+		}
+		if d, ok := s.await(s.receive(3, b)); !ok || d.Length != lnet.MTU {
+			t.Errorf("the first answer is not received: %+v", d)
+		}
+		if d, ok := s.await(s.receive(5, b)); !ok || d.Length != lnet.MTU-1 {
+			t.Errorf("the second answer is not received: %+v", d)
+		}
+		if d, ok := s.await(third); !ok || d.Length != lnet.MTU-2 {
+			t.Errorf("the third answer is not received: %+v", d)
+		}
+		synctest.Wait()
+		if n := len(s.upper.received); n != 3 {
+			t.Errorf("%d GETs are answered", n)
+		}
+	})
+}
+
 // The payload of a large message is received when the message has its place: directly, if that is one piece and takes
 // all. Of a message that is dropped or truncated, all is received too.
 //

@@ -24,6 +24,7 @@ type peer struct {
 	puts, gets protocol.Tags            // tags of payloads that this process sends, and of those that it has asked for
 	abandoned  []uint32                 // tags of payloads that the peer may have sent, although nothing receives them
 	copied     int                      // bytes of payloads that were copied, and whose sends are not complete
+	answering  int                      // the same of answers to optimized GETs
 
 	state
 }
@@ -58,6 +59,7 @@ type link struct {
 	shortMax      int    // longest payload that is sent with its header
 	getOpt        bool   // the peer takes GetOpt
 	active        []transfer
+	answers       []*arrival // answers to GETs that wait until copies are sent
 }
 
 // transfer is a message that was started and is not complete: an outgoing or an arrival.

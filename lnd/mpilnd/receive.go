@@ -38,6 +38,7 @@ type arrival struct {
 	id     uint64 // its ID
 	ahead  []byte // memory of the driver with the payload; nil if it is received into that of the node
 	full   bool   // the payload has arrived
+	copied int    // length of the answer that was copied
 }
 
 // shortReceived handles a short message, or the end of a receive for one.
@@ -207,6 +208,16 @@ func (a *arrival) reply() {
 		}
 		return
 	}
+	if !mayCopy(p.answering, answerTo.Length) {
+		p.answers = append(p.answers, a)
+		return
+	}
+	a.answer()
+}
+
+// answer sends the answer to an optimized GET, from a copy.
+func (a *arrival) answer() {
+	p, answerTo := a.p, a.place.Reply
 	p.await()
 	b := p.d.memory.large(answerTo.Length)
 	answerTo.CopyTo(b)
@@ -216,6 +227,17 @@ func (a *arrival) reply() {
 		return
 	}
 	a.requests++
+	a.copied = answerTo.Length
+	p.answering += a.copied
+}
+
+// answerMore sends answers that wait until copies are sent.
+func (p *peer) answerMore() {
+	for len(p.answers) > 0 && mayCopy(p.answering, p.answers[0].place.Reply.Length) {
+		a := p.answers[0]
+		p.answers = p.answers[1:]
+		a.answer()
+	}
 }
 
 // completed implements owner.
@@ -223,7 +245,8 @@ func (a *arrival) completed(r *request, done *boundary.Done) {
 	a.requests--
 	p := a.p
 	switch {
-	case r.part != incoming:
+	case r.part == answer:
+		p.answering -= a.copied
 	case done.Cancelled:
 		p.discard(&a.msg)
 	case done.Err != nil:
@@ -251,6 +274,9 @@ func (a *arrival) completed(r *request, done *boundary.Done) {
 	}
 	if a.done {
 		a.recycle()
+	}
+	if r.part == answer {
+		p.answerMore()
 	}
 }
 
