@@ -77,35 +77,38 @@ func (s *starter) connect(ctx context.Context) (err error) {
 }
 
 // swap sends out to rank 0 of the other job, and receives in from it. Either may be empty.
-func (s *starter) swap(out, in []byte) error {
+func (s *starter) swap(out, in []byte) error { return swap(s.mpi, s.other, startTag, out, in) }
+
+// swap is explained at the method. Completions of other requests are ignored.
+func swap(m boundary.MPI, other boundary.Comm, tag int, out, in []byte) error {
+	const receive, send = 1, 2
 	requests := 0
 	if len(in) > 0 {
-		if err := s.other.Receive(0, startTag, in, 1); err != nil {
+		if err := other.Receive(0, tag, in, receive); err != nil {
 			return err
 		}
 		requests++
 	}
 	if len(out) > 0 {
-		if err := s.other.Send(0, startTag, out, 2); err != nil {
+		if err := other.Send(0, tag, out, send); err != nil {
 			return err
 		}
 		requests++
 	}
 	for requests > 0 {
-		var done [2]boundary.Done
-		n, err := s.mpi.Poll(done[:], time.Hour)
-		if err != nil {
+		var done [1]boundary.Done
+		d := &done[0]
+		switch n, err := m.Poll(done[:], time.Hour); {
+		case err != nil:
 			return err
+		case n == 0 || d.ID != receive && d.ID != send:
+			continue
+		case d.Err != nil:
+			return d.Err
+		case d.ID == receive && d.Length != len(in):
+			return fmt.Errorf("%d bytes instead of %d", d.Length, len(in))
 		}
-		for _, d := range done[:n] {
-			if d.Err != nil {
-				return d.Err
-			}
-			if d.ID == 1 && d.Length != len(in) {
-				return fmt.Errorf("%d bytes instead of %d", d.Length, len(in))
-			}
-		}
-		requests -= n
+		requests--
 	}
 	return nil
 }

@@ -118,19 +118,22 @@ func (r *rendezvous) received() error {
 	return nil
 }
 
-// disconnect ends the connection with another job, unless that job has ended. It is collective. The
-// driver must have ended.
-func (r *rendezvous) disconnect() error {
+// meet waits until the drivers of both connected jobs have ended: the processes of a job may exit as soon as they have
+// disconnected, and what was sent to them would then be lost. It returns an error if the other job has ended. It is
+// collective.
+func (r *rendezvous) meet() error {
 	if len(r.comms) == 1 {
 		return nil
 	}
-	var lost [1]byte
+	var lost, word [1]byte
 	if r.beats != nil {
 		if err := r.beats.stop(); err != nil {
 			return err
 		}
 		if r.beats.lost {
 			lost[0] = 1
+		} else if err := swap(r.MPI, r.comms[1], r.tag(), []byte{1}, word[:]); err != nil {
+			return fmt.Errorf("meet the other job: %w", err)
 		}
 	}
 	if err := r.comms[0].Broadcast(lost[:], 0); err != nil {
@@ -138,6 +141,14 @@ func (r *rendezvous) disconnect() error {
 	}
 	if lost[0] != 0 {
 		return fmt.Errorf("the other job has ended, or does not answer: %w", lnd.ErrTimeout)
+	}
+	return nil
+}
+
+// disconnect ends the connection with another job. It is collective.
+func (r *rendezvous) disconnect() error {
+	if len(r.comms) == 1 {
+		return nil
 	}
 	return r.comms[1].Disconnect()
 }

@@ -112,6 +112,9 @@ func (j *Job) run() error {
 	if err := j.mpi.comms[0].Barrier(); err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
+	if err := j.mpi.meet(); err != nil {
+		return err
+	}
 	if err := errors.Join(j.driver.Drain(), j.mpi.disconnect()); err != nil {
 		return err
 	}
