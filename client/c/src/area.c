@@ -32,7 +32,7 @@ static void area_free(lnetd *d, struct area *a)
 			break;
 		}
 	}
-	if (a->start && d->pid == getpid()) // a child does not have the mapping
+	if (a->start)
 		munmap(a->start, a->size);
 	if (a->fd >= 0)
 		close(a->fd);
@@ -48,6 +48,16 @@ static void area_delete(lnetd *d, struct area *a)
 	area_free(d, a);
 }
 
+// allocate allocates all pages of a memfd. It does so in steps, because in most kernels a signal undoes a whole step: a
+// program with a timer would never finish a long one.
+static int allocate(int fd, size_t size)
+{
+	int e = 0;
+	for (size_t at = 0; at < size && (e == 0 || e == EINTR); at += e ? 0 : LEAST_AREA)
+		e = posix_fallocate(fd, (off_t)at, (off_t)(size - at < LEAST_AREA ? size - at : LEAST_AREA));
+	return e;
+}
+
 // map allocates all pages of a new memfd, and maps it.
 static int map(struct area *a)
 {
@@ -57,9 +67,7 @@ static int map(struct area *a)
 		return lni_fail(errno, "memfd_create: %s", strerror(errno));
 	if (ftruncate(a->fd, (off_t)a->size) < 0)
 		return lni_fail(errno, "resize shared memory to %zu bytes: %s", a->size, strerror(errno));
-	while ((e = posix_fallocate(a->fd, 0, (off_t)a->size)) == EINTR)
-		;
-	if (e)
+	if ((e = allocate(a->fd, a->size)) != 0)
 		return lni_fail(e == ENOSPC ? ENOMEM : e, "allocate %zu bytes of shared memory: %s", a->size, strerror(e));
 	if (fcntl(a->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return lni_fail(errno, "seal shared memory: %s", strerror(errno));
@@ -231,8 +239,7 @@ void lni_areas_free(lnetd *d)
 		while (a->pieces) {
 			struct piece *p = a->pieces;
 			a->pieces = p->next;
-			if (d->pid == getpid())
-				lni_give_back(p);
+			lni_give_back(p);
 			free(p);
 		}
 		area_free(d, a);

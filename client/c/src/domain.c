@@ -94,6 +94,8 @@ static int join(lnetd *d)
 		lni_break(d, EPROTO, "the reply of lnetd to HELLO is invalid");
 		return lni_ended(d);
 	}
+	if (r.range_size > UINT32_MAX) // the length of a range has 32 bits
+		r.range_size = UINT32_MAX;
 	d->hello = r;
 	if (atomic_load(&d->descriptor_size) < r.descriptor_size)
 		atomic_store(&d->descriptor_size, r.descriptor_size);
@@ -135,13 +137,31 @@ int lnetd_open(lnetd **out, const char *path, const char *program, unsigned flag
 	return 0;
 }
 
+// close_in_child closes the descriptors of a child made by fork. Nothing else can be used there: another thread of the
+// parent may have held a lock, or have changed a list, at that moment.
+static void close_in_child(const lnetd *d)
+{
+	if (d->socket >= 0)
+		close(d->socket);
+	for (const lnetd_tm *tm = d->tms; tm; tm = tm->next) {
+		if (tm->ring.file) {
+			close(tm->ring.wake_lnetd);
+			close(tm->ring.woken);
+		}
+	}
+	for (const struct area *a = d->areas; a; a = a->next)
+		if (a->fd >= 0)
+			close(a->fd);
+}
+
 void lnetd_close(lnetd *d)
 {
-	if (!d)
+	if (d && d->pid != getpid())
+		close_in_child(d);
+	if (!d || d->pid != getpid())
 		return;
 	if (d->socket >= 0) {
-		if (d->pid == getpid())
-			shutdown(d->socket, SHUT_RDWR);
+		shutdown(d->socket, SHUT_RDWR);
 		close(d->socket);
 	}
 	while (d->tms)
@@ -244,7 +264,7 @@ int lnetd_limits(lnetd *d, struct lnetd_limits *limits)
 	struct lnetd_limits l = {
 		.size = size, .buffer_size = r->buffer_size, .memory = r->memory, .incarnation = r->incarnation, .connection = r->connection,
 		.tms = r->tms, .buffers = r->buffers, .areas = r->areas, .completions = r->completions,
-		.range_size = r->range_size > UINT32_MAX ? UINT32_MAX : (uint32_t)r->range_size, .ranges = r->ranges,
+		.range_size = (uint32_t)r->range_size, .ranges = r->ranges,
 		.descriptor_size = atomic_load(&d->descriptor_size), .polling = r->features & FEATURE_POLLING ? 1 : 0,
 	};
 	pthread_mutex_unlock(&d->request);

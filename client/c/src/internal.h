@@ -88,6 +88,7 @@ struct lnetd {
 	int socket;
 	uint32_t sequence, nop_sequence;
 	uint8_t record[RECORD_SIZE];
+	bool descriptors_lost; // those of record, because too many files are open
 	struct wire_hello_reply hello;
 	struct area *areas;
 	struct piece **pieces; // of all areas, by the address that the program uses
@@ -155,7 +156,8 @@ int lni_connect(const char *path, int patience);
 
 // socket.c
 
-// A request. After lni_request, body has length bytes, and fds are the caller's.
+// A request. After lni_request, body has length bytes, and fds are the caller's. They are -1 if they do not exist, or
+// if too many files are open.
 struct reply {
 	const uint8_t *body; // valid until the next request
 	size_t length;

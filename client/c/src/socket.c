@@ -18,7 +18,8 @@ void lni_close_fds(int fds[MOST_FDS])
 	}
 }
 
-// descriptors moves those of a message to fds. It returns false if there are more, or other things.
+// descriptors moves those of a message to fds. It returns false if there are more, or other things. With MSG_CTRUNC there
+// may be fewer than lnetd has sent, because the process has too many open files.
 static bool descriptors(struct msghdr *m, int fds[MOST_FDS])
 {
 	bool good = true;
@@ -39,7 +40,7 @@ static bool descriptors(struct msghdr *m, int fds[MOST_FDS])
 			}
 		}
 	}
-	return good && !(m->msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+	return good && !(m->msg_flags & MSG_TRUNC) && (n < MOST_FDS || !(m->msg_flags & MSG_CTRUNC));
 }
 
 // receive reads one record into d->record, with the descriptors that come with it. It returns false if there is none;
@@ -82,6 +83,7 @@ static bool receive(lnetd *d, int fds[MOST_FDS])
 		lni_break(d, EPROTO, "lnetd has sent an invalid record");
 		return false;
 	}
+	d->descriptors_lost = m.msg_flags & MSG_CTRUNC;
 	atomic_store(&d->heard, lni_now());
 	return true;
 }
@@ -208,7 +210,9 @@ static int answer(lnetd *d, enum opcode opcode, size_t size, struct reply *reply
 	reply->body = d->record + sizeof h;
 	reply->length = h.length - sizeof h;
 	bool fds = opcode == OP_TM_START && h.status == 0;
-	if ((reply->fds[MOST_FDS - 1] >= 0) != fds || (reply->fds[0] >= 0) != fds) {
+	if (fds && d->descriptors_lost) {
+		lni_close_fds(reply->fds);
+	} else if ((reply->fds[MOST_FDS - 1] >= 0) != fds || (reply->fds[0] >= 0) != fds) {
 		lni_close_fds(reply->fds);
 		lni_break(d, EPROTO, "lnetd has sent a wrong number of descriptors");
 		return lni_ended(d);

@@ -23,6 +23,8 @@ static int start(lnetd *d, lnetd_tm *tm, uint32_t tmid)
 	    r.completions > MOST_COMPLETIONS || (r.completions & (r.completions - 1)) || r.zero || r.match_bits >> COUNTER_BITS != r.tmid ||
 	    r.submissions != SUBMISSIONS_PER_COMPLETION * r.completions)
 		result = lni_fail(EPROTO, "the reply of lnetd to TM_START is invalid");
+	else if (reply.fds[0] < 0)
+		result = lni_fail(EMFILE, "too many open files");
 	else
 		result = lni_ring_map(&tm->ring, reply.fds, r.completions, r.submissions);
 	if (result < 0) {
@@ -55,14 +57,12 @@ int lni_tm_offer(lnetd *d, lnetd_tm *tm)
 
 void lni_tm_free(lnetd_tm *tm)
 {
-	if (tm->domain->pid != getpid())
-		tm->ring.file = NULL; // a child does not have the mapping
-	lni_ring_unmap(&tm->ring);
 	if (tm->link) {
 		*tm->link = tm->next;
 		if (tm->next)
 			tm->next->link = tm->link;
 	}
+	lni_ring_unmap(&tm->ring);
 	pthread_mutex_destroy(&tm->lock);
 	pthread_mutex_destroy(&tm->sleep);
 	free(tm);

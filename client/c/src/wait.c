@@ -86,8 +86,10 @@ static int wait_once(lnetd_tm *tm, int64_t end, bool *busy)
 	int64_t left = (until - lni_now() + MILLISECOND - 1) / MILLISECOND;
 	if (*busy && left > 10)
 		left = 10; // another thread reads the connection
+	if (left > 1000)
+		left = 1000; // another thread may have read that lnetd ends, which is an event of each TM
 	struct pollfd p[2] = { { .fd = tm->ring.woken, .events = POLLIN }, { .fd = *busy ? -1 : d->socket, .events = POLLIN } };
-	int n = poll(p, 2, left < 0 ? 0 : left > 60000 ? 60000 : (int)left);
+	int n = poll(p, 2, left < 0 ? 0 : (int)left);
 	atomic_store_explicit(tm->ring.cq_sleeping, 0, memory_order_relaxed);
 	if (n < 0 && errno != EINTR)
 		return lni_fail(errno, "poll: %s", strerror(errno));

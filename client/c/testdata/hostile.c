@@ -1,7 +1,8 @@
 // An lnetd that sends and writes damaged bytes, in one process with a client: it has sent everything before the client
 // begins, so there are no threads.
 //
-//	hostile bytes       damages each byte of each record, of the ring file and of a completion
+//	hostile bytes       damages each byte of each record, of the ring file and of a completion; before that, the
+//	                    largest range has the largest number of bytes
 //	hostile random N    N times what random numbers say
 //
 // With -DLIBFUZZER it is a target of libFuzzer, which looks for inputs that reach new code:
@@ -26,6 +27,7 @@ static const uint8_t *input; // what to damage
 static size_t input_left;
 static int damaged = -1; // the byte to damage, of all
 static int position;     // of the next byte that is sent
+static uint64_t range_size = 4096;
 
 static uint8_t byte(void)
 {
@@ -165,7 +167,7 @@ int lni_connect(const char *path, int patience)
 		abort();
 	setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 	struct wire_hello_reply hello = {
-		.version = 1, .features = FEATURE_OVERFLOW | FEATURE_POSTED | FEATURE_MATCH_BITS, .buffer_size = 1 << 20, .range_size = 4096,
+		.version = 1, .features = FEATURE_OVERFLOW | FEATURE_POSTED | FEATURE_MATCH_BITS, .buffer_size = 1 << 20, .range_size = range_size,
 		.ranges = 256, .descriptor_size = 48, .tms = 64, .buffers = 16384, .areas = 64, .completions = 65536, .memory = 1 << 30,
 	};
 	struct {
@@ -260,6 +262,9 @@ int main(int argc, char **argv)
 {
 	if (argc == 2) {
 		int last = 0;
+		range_size = UINT64_MAX;
+		run();
+		range_size = 4096;
 		for (damaged = -1; damaged <= last; damaged++) {
 			position = 0;
 			run();
