@@ -61,7 +61,7 @@ func TestLibraryPackages(t *testing.T) {
 			rpm: "liblnetd-devel", rpmArch: rpmArch, provides: []string{"pkgconfig(lnetd)"},
 			files: []string{
 				"LIB/liblnetd.so", "LIB/liblnetd.a", "LIB/pkgconfig/lnetd.pc", "/usr/include/lnetd.h", "/usr/share/man/man3/lnetd.3.gz",
-				"/usr/share/man/man3/lnetd_open.3.gz", "/usr/share/doc/NAME/examples/lnetd.c",
+				"/usr/share/man/man3/lnetd_open.3.gz", "/usr/share/doc/NAME/examples/lnetd.c", "/usr/share/doc/NAME/examples/echo.c",
 			},
 		},
 		{
@@ -237,5 +237,39 @@ func TestLibraryUnpacked(t *testing.T) {
 				t.Errorf("%v, want %q:\n%s", err, c.want, out)
 			}
 		})
+	}
+}
+
+// Given a booted machine with lnetd and the library, programs that were compiled with the packages exchange a
+// message through the lnetd that runs, and the dynamic linker knows the library until the package is removed.
+func TestLibraryInstalled(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	built(t)
+	testenv.NeedCommand(t, "dpkg-deb", "dpkg")
+	root := t.TempDir()
+	for _, name := range []string{"liblnetd0", "liblnetd-dev"} {
+		if out, err := exec.Command("dpkg-deb", "--extract", libraryDeb(t, name, runtime.GOARCH), root).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	for program, example := range map[string]string{"hello": "lnetd.c", "echo": "echo.c"} {
+		if out, err := exec.Command("gcc", "-o", m.Path("/root/"+program), root+"/usr/share/doc/liblnetd-dev/examples/"+example,
+			"-I"+root+"/usr/include", "-L"+root+"/usr/lib/"+triplet, "-llnetd").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	m.install(t, deb(t))
+	m.install(t, libraryDeb(t, "liblnetd0", runtime.GOARCH))
+	m.Boot(t)
+	m.Must(t, "ldconfig -p | grep -q liblnetd.so.0 && systemctl start lnetd.service")
+	// The message arrives as soon as echo has started.
+	m.Must(t, `address="$(lnetdctl net show | sed -n 's/^.* nid: \(.*@tcp\)$/\1/p'):12345:34:7"
+		/root/echo "$address" &
+		until /root/hello "$address"; do kill -0 $! || exit 1; sleep 0.1; done
+		kill $!`)
+	m.Must(t, "dpkg --purge liblnetd0")
+	if got, err := m.Try(t, "ldconfig -p | grep liblnetd; /root/hello"); err == nil || !strings.Contains(got, "cannot open shared object file") || strings.Contains(got, "=>") {
+		t.Errorf("after the removal: %s%v", got, err)
 	}
 }

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 	}
 	r = say(d, "hello", &peer);
 	if (r < 0)
-		fprintf(stderr, "hello: %s: %s\n", lnetd_strerror(r), lnetd_text());
+		fprintf(stderr, "hello: %s\n", lnetd_strerror(r));
 	lnetd_close(d); /* it also frees what say has made */
 	return r < 0;
 }
