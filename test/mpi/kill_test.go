@@ -28,7 +28,7 @@ import (
 var kills = flag.Int("kills", 3, "number of processes that TestKill kills with each library")
 
 // An application exchanges messages with lnetd and with a node behind it, while ranks or the proxy of another one are
-// killed at random times, also during its start, and the other one is started again. After each kill its job ends with an
+// killed at random times, and the other one is started again. After each kill its job ends with an
 // error, lnetd has its proxy, descriptors and memory no more, and the first application goes on without an error. At
 // last, a job ends well.
 //
@@ -39,15 +39,18 @@ func TestKill(t *testing.T) {
 		const ranks = 2
 		s := newSite(t, 1)
 		c := s.count()
-		first := l.start(t, fmt.Sprint(ranks), s.order("load"), s.proxies()...)
+		long := s.order("load")
+		long.Limit = limit + time.Duration(*kills)*10*time.Second
+		first := l.start(t, fmt.Sprint(ranks), long, s.proxies()...)
 		steady := first.await("up", ranks)
 		c.awaitMore(t, steady)
 		before := s.usage(0)
 		r := rand.New(rand.NewPCG(1, 2))
 		for k := range *kills {
-			begin := time.Now()
 			j := l.start(t, fmt.Sprint(ranks), s.order("load"), s.proxies()...)
-			victim := j.kill(r, ranks+1, 2*time.Second)
+			j.await("up", ranks)
+			begin := time.Now()
+			victim := j.kill(r, ranks+1, time.Second)
 			killed := time.Now()
 			if err := j.end(); err == nil {
 				t.Fatalf("kill %d of %s: the job ends without an error:\n%s", k, victim, j.printed())

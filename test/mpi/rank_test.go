@@ -35,6 +35,7 @@ type order struct {
 	Targets []string // NIDs behind the proxies
 	Listen  string   // file for the name of a port: the process is like a proxy of another job
 	Timeout time.Duration
+	Limit   time.Duration // how long the job may take; 0: limit
 }
 
 // roles are what ranks do between the start and the end of LNet.
@@ -77,7 +78,7 @@ func TestMain(m *testing.M) {
 
 // run starts LNet, does what the role says, and ends LNet.
 func (r *rank) run() error {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), r.order.Limit)
 	defer cancel()
 	var err error
 	r.Process, err = mpi.Init(ctx, mpi.Config{

@@ -4,6 +4,7 @@ package mpi
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -30,6 +31,7 @@ type running struct {
 // start starts a job of ranks with an order, and of other programs in words, which begin with ":".
 func (l library) start(t testing.TB, ranks string, o order, words ...string) *running {
 	t.Helper()
+	o.Limit = cmp.Or(o.Limit, limit)
 	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +40,7 @@ func (l library) start(t testing.TB, ranks string, o order, words ...string) *ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), o.Limit)
 	j := &running{t: t, cmd: l.command(ctx, append([]string{"-n", ranks, program}, words...)...), lines: make(chan string, 256), ended: make(chan struct{})}
 	j.cmd.Env = append(os.Environ(), rankEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
