@@ -86,9 +86,9 @@ LNETD_API int lnetd_addr_print(const struct lnetd_addr *addr, char *text, size_t
 
 /*
  * lnetd_open connects to lnetd. path is its socket; NULL is the default: /run/lnetd/lnetd.sock for root, and for others
- * $XDG_RUNTIME_DIR/lnetd/lnetd.sock, or /tmp/lnetd-UID/lnetd.sock without that variable, or root's if that does not
- * exist. program is a name for displays, up to 31 characters of ASCII; NULL is the name of the executable. flags: 0 or
- * LNETD_POLLING. It blocks until lnetd answers, at most for 10 s for each of a few steps.
+ * $XDG_RUNTIME_DIR/lnetd/lnetd.sock, or without that variable lnetd-UID/lnetd.sock in $TMPDIR or /tmp; or root's if
+ * that does not exist. program is a name for displays, up to 31 characters of ASCII; NULL is the name of the
+ * executable. flags: 0 or LNETD_POLLING. It blocks until lnetd answers, at most for 10 s for each of a few steps.
  *
  * Errors: -ENOENT, -ECONNREFUSED: no lnetd runs there; -EACCES: lnetd's rules do not permit it; -EDQUOT: the user has
  * too many connections; -EOPNOTSUPP: lnetd is too old; -ETIMEDOUT: lnetd does not answer; -EINVAL: an argument;
@@ -398,7 +398,8 @@ LNETD_API int lnetd_tm_fd(const lnetd_tm *tm);
 
 /*
  * lnetd_tm_arm returns 1 if there are events to take, and otherwise 0: then the descriptor becomes readable as soon as
- * there are any. It may also become readable without need. Call it for each sleep; it costs one system call.
+ * there are any. It may also become readable without need. Call it for each sleep; it costs one system call. Errors:
+ * after LNETD_DOWN was taken, those of lnetd_process().
  */
 LNETD_API int lnetd_tm_arm(lnetd_tm *tm);
 

@@ -149,6 +149,9 @@ func (t *tm) flushKept() error {
 		wake = t.ring.Completions.Claim()
 		return err
 	})
+	if err != nil {
+		t.discard() // the client must not read a completion, submit again, and see the new operation end with the old one
+	}
 	t.mu.Unlock()
 	t.finishWrite(wake, err)
 	return err
