@@ -7,7 +7,8 @@ import (
 )
 
 // unreadMessages sends two buffers full of messages to a TM that delivers no event until all have been sent.
-// Every message arrives, in order. Programs like Motr add two buffers of 10240 messages.
+// Every message arrives once. Networks with several connections to a peer may change the order. Programs like Motr add
+// two buffers of 10240 messages.
 //
 // r.net.xprt.lnet.growable-event-queue, transport 9.5
 func unreadMessages(s *stage) {
@@ -42,7 +43,7 @@ func unreadMessages(s *stage) {
 	}
 	a.deliverInAll(messages)
 	seen := make([]bool, messages)
-	next := 0
+	arrived := 0
 	for i := range a.events {
 		e := &a.events[i]
 		if e.buffer == nil {
@@ -51,14 +52,14 @@ func unreadMessages(s *stage) {
 		var text [size]byte
 		e.buffer.CopyOut(e.offset, text[:])
 		n := int(binary.LittleEndian.Uint64(text[:]))
-		if e.err != nil || e.length != size || n >= messages || seen[n] || s.h.Bubble == nil && n != next {
-			s.t.Fatalf("message %d instead of %d: %v", n, next, e)
+		if e.err != nil || e.length != size || n >= messages || seen[n] {
+			s.t.Fatalf("event %d has message %d, which is too large or has come before: %v", arrived, n, e)
 		}
 		seen[n] = true
-		next++
+		arrived++
 	}
-	if next != messages {
-		s.t.Errorf("%d messages of %d", next, messages)
+	if arrived != messages {
+		s.t.Errorf("%d messages of %d", arrived, messages)
 	}
 	a.stats(transport.MsgRecv, 2, 0, uint64(messages), 0)
 }
