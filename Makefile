@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-kills mpi-bench liblnetd conformance control-page metrics-page man tunables packages release ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-kills mpi-bench liblnetd liblnetd-soak conformance control-page metrics-page man tunables packages release ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ mpi-shims: ## bin/lnetd-openmpi.so and bin/lnetd-mpich.so, for the MPI libraries
 liblnetd: ## bin/liblnetd: the C library for clients of lnetd, its header, lnetd.pc and manual pages
 	client/c/build bin/liblnetd
 	go run ./client/c/man client/c/src/lnetd.h bin/liblnetd/man3
+
+liblnetd-soak: ## programs that use liblnetd and move 10 GB, are killed 1,000 times, and survive lnetd's death 20 times
+	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestLibrarySoak$$' ./test/hosting -long
 
 mpi-kills: ## kill a rank or a proxy of an MPI job 50 times with each library; jobs end, and lnetd goes on
 	go test -tags mpi $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestKill$$' ./test/mpi -kills 50

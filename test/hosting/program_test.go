@@ -64,6 +64,7 @@ func TestMain(m *testing.M) {
 	status := m.Run()
 	lnetd.forget()
 	racy.forget()
+	library.forget()
 	os.Exit(status)
 }
 
@@ -106,8 +107,16 @@ func begin(t testing.TB, o order) *guest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guest{t: t, order: o, cmd: exec.Command(os.Args[0]), lines: make(chan string, 256)}
-	g.cmd.Env = append(os.Environ(), roleEnv+"="+string(text))
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleEnv+"="+string(text))
+	return run(t, o, cmd)
+}
+
+// run starts a program that is a client.
+func run(t testing.TB, o order, cmd *exec.Cmd) *guest {
+	t.Helper()
+	g := &guest{t: t, order: o, cmd: cmd, lines: make(chan string, 256)}
+	var err error
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if g.stdin, err = g.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -173,6 +182,17 @@ func (g *guest) expect(prefix string) string {
 	}
 }
 
+// forget drops the lines that were not yet read.
+func (g *guest) forget() {
+	for {
+		select {
+		case <-g.lines:
+		default:
+			return
+		}
+	}
+}
+
 // ask sends a command to the client and returns its answer.
 func (g *guest) ask(command, answer string) string {
 	g.t.Helper()
@@ -204,11 +224,19 @@ func (g *guest) kill() error {
 	return nil
 }
 
+// wait waits until the client has ended by itself, and for its last line.
+func (g *guest) wait() error {
+	err := g.cmd.Wait()
+	for range g.lines {
+	}
+	return err
+}
+
 // leave makes the client end normally.
 func (g *guest) leave() {
 	g.t.Helper()
 	_ = g.stdin.Close()
-	if err := g.cmd.Wait(); err != nil {
+	if err := g.wait(); err != nil {
 		g.t.Errorf("%s %d: %v\n%s", g.order.Role, g.order.ID, err, g.said())
 	}
 }
