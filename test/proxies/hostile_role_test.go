@@ -66,7 +66,11 @@ func beHostile(ctx context.Context, o order) error {
 	}
 	fmt.Println("up")
 	for first := true; first || ctx.Err() == nil; first = false {
-		if err := hostileKinds[o.Kind](h); err != nil {
+		err := hostileKinds[o.Kind](h)
+		if refused(err) && ctx.Err() != nil {
+			break // it could not attach again before the end
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", o.Kind, err)
 		}
 		h.report.Rounds++
@@ -95,8 +99,17 @@ func (h *hostile) ended(p *raw) error {
 	return h.cut(p)
 }
 
-// join attaches a proxy.
-func (h *hostile) join() (*raw, error) { return join(h.order.Socket, h.nid) }
+// join attaches a proxy. It tries again while lnetd refuses, which it does for 10 s after it has cut off another proxy of
+// the same user.
+func (h *hostile) join() (*raw, error) {
+	for {
+		p, err := attach(h.order.Socket, h.nid)
+		if err == nil || !refused(err) || h.ctx.Err() != nil {
+			return p, err
+		}
+		rest(h.ctx, time.Millisecond)
+	}
+}
 
 // up attaches a proxy that reports a working network. It owns its PID unless another one keeps that.
 func (h *hostile) up() (*raw, error) {

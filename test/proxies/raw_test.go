@@ -63,17 +63,8 @@ func refused(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EDQUOT)
 }
 
-// join attaches a proxy to an NI. It tries again while lnetd refuses.
-func join(socket string, nid lnet.NID) (*raw, error) {
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		p, err := tryJoin(socket, nid)
-		if err == nil || !refused(err) || time.Now().After(end) {
-			return p, err
-		}
-	}
-}
-
-func tryJoin(socket string, nid lnet.NID) (_ *raw, err error) {
+// attach attaches a proxy to an NI.
+func attach(socket string, nid lnet.NID) (_ *raw, err error) {
 	p := &raw{}
 	if p.conn, err = dial(socket); err != nil {
 		return nil, err
