@@ -19,6 +19,7 @@ import (
 // options are the options of the command line.
 type options struct {
 	socket, name  string
+	listen        string // file for the name of the port, or empty
 	netName       string // name of the net type, with the number of the net
 	netType       uint8
 	nidText       string
@@ -58,6 +59,7 @@ func (o *options) command(do func() error) *cobra.Command {
 	f.StringVar(&o.nidText, "nid", "", "`NID` of lnetd's NI, if it has several on the net")
 	f.StringVar(&o.socket, "socket", "/run/lnetd/proxies.sock", "`PATH` of lnetd's socket for proxies (default /run/lnetd/proxies.sock)")
 	f.StringVar(&o.name, "name", "mpi", "`NAME` of this proxy, which lnetd displays and compares with \"proxy\" of the NI (default mpi)")
+	f.StringVar(&o.listen, "listen", "", "`FILE` for the port at which this job of proxies waits for the application, which is a job of its own")
 	f.StringVar(&o.library, "library", "", "MPI `LIBRARY`: openmpi, mpich or the path of a shim (default that of mpirun)")
 	f.StringVar(&o.shims, "shims", "", "`DIR` of lnetd-openmpi.so and lnetd-mpich.so (default that of this program, then /usr/lib/lnetd)")
 	f.IntVar(&o.rankBits, "rank-bits", job.DefaultRankBits, "`BITS` of a rank in its address, as in the application (default 14)")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,12 +29,20 @@ func (o *options) serve(ctx context.Context, log *slog.Logger) error {
 	}
 	a := &attachment{options: o, ctx: ctx, log: log}
 	o.driver.Logger = log
+	listen, withdraw := o.port()
+	processes := 2 // a rank and a proxy
+	if listen != nil {
+		processes = 1
+	}
 	j, err := job.Start(ctx, job.Config{
-		Open: func() (boundary.MPI, error) { return shim.Open(o.library, shim.Options{Dir: o.shims, Processes: 2}) },
-		Net:  o.net, Name: host, RankBits: o.rankBits, Timeout: o.startTimeout, Driver: o.driver, Abort: o.onError == "abort",
+		Open: func() (boundary.MPI, error) {
+			return shim.Open(o.library, shim.Options{Dir: o.shims, Processes: processes})
+		},
+		Listen: listen,
+		Net:    o.net, Name: host, RankBits: o.rankBits, Timeout: o.startTimeout, Driver: o.driver, Abort: o.onError == "abort",
 		Proxy: &job.Proxy{NID: a.nid, Allocate: a.allocate, Register: a.register},
 	})
-	if err != nil {
+	if err := errors.Join(err, withdraw()); err != nil {
 		return err
 	}
 	log.Info("the proxy is part of an application", "nid", j.Self().NID, "pid", j.PID(), "rank", j.Self().Rank,
@@ -51,6 +60,26 @@ func (o *options) serve(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	return j.Close(ctx)
+}
+
+// port returns the function that makes the name of a port known in the file of --listen, or nil if the proxies are
+// ranks of the application. withdraw removes the file if the function has written it: proxies serve one application.
+func (o *options) port() (listen func(port string) error, withdraw func() error) {
+	if o.listen == "" {
+		return nil, func() error { return nil }
+	}
+	var written atomic.Bool
+	listen = func(port string) error {
+		err := job.ListenFile(o.listen)(port)
+		written.Store(err == nil)
+		return err
+	}
+	return listen, func() error {
+		if !written.Load() {
+			return nil
+		}
+		return os.Remove(o.listen)
+	}
 }
 
 // attachment is the connection to lnetd, which the goroutine of MPI opens while the job starts.

@@ -6,70 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/mpilnd"
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
 	"github.com/lnetd/lnetd/lnd/mpilnd/job"
 	"github.com/lnetd/lnetd/lnd/mpilnd/shim"
-	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 )
-
-// listen runs a process of a job that waits for an application, like a proxy, but with a node of its own. It pings all
-// processes of the application.
-func (o order) listen() error {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	net := lnet.MakeNet(mpilnd.DefaultType, 0)
-	rank, err := strconv.Atoi(os.Getenv("OMPI_COMM_WORLD_RANK"))
-	if err != nil {
-		return err
-	}
-	j, err := job.Start(ctx, job.Config{
-		Open:   func() (boundary.MPI, error) { return shim.Open("", shim.Options{Dir: o.Shims}) },
-		Net:    net,
-		Driver: mpilnd.DefaultConfig(),
-		Listen: job.ListenFile(o.Listen),
-		Proxy: &job.Proxy{
-			NID:      func() (lnet.NID, error) { return loopback(net, byte(101+rank)), nil },
-			Allocate: func() (lnet.PID, error) { return 0x80000005, nil },
-			Register: func(lnet.PID) error { return nil },
-		},
-		Timeout: o.Timeout,
-	})
-	if err != nil {
-		return err
-	}
-	n, err := node.New(node.Config{Parameters: parameters()})
-	if err == nil {
-		_, err = n.AddNI(ctx, j.Driver(), lnd.Config{NID: j.Self().NID})
-	}
-	if err != nil {
-		return err
-	}
-	for _, m := range j.Table().Members() {
-		if m.Rank == j.Self().Rank {
-			continue
-		}
-		if _, err := n.Ping(ctx, lnet.ProcessID{NID: m.NID, PID: m.PID}, node.PingOptions{}); err != nil {
-			return fmt.Errorf("ping of %s: %w", m.NID, err)
-		}
-	}
-	say("up", j.Self())
-	if err := j.Finish(ctx); err != nil {
-		return err
-	}
-	return errors.Join(n.Close(ctx), j.Close(ctx))
-}
 
 // withServer returns Open MPI with its name server, by which jobs of several mpiruns can connect.
 func withServer(t *testing.T) library {
@@ -101,45 +50,43 @@ func withServer(t *testing.T) library {
 	return l
 }
 
-// An application of three ranks and a job of two processes like proxies, with an mpirun each, connect, and ping each
-// other: each rank all others, and each proxy all others. Then both end.
+// Two lnetd have the proxies of one job. Another mpirun starts an application of four ranks, which connects to them.
+// Both do what they do in TestProxy, and then both jobs end. A second application has other proxies. MPICH says that it
+// has no connections.
 //
 // MT-2, MPI-6, MPI-17, PT-4
 func TestConnect(t *testing.T) {
 	built(t)
 	onLibraries(t, func(t *testing.T, l library) {
-		file := filepath.Join(t.TempDir(), "port")
-		t.Setenv(job.PortVariable, "file:"+file)
-		ping := []string{"-n", "3", filepath.Join(programs, "mpiping"), "-timeout", "60"}
+		s := newSite(t, 2)
+		c := newConnection(t, s)
 		if l.kind == shim.MPICH {
+			p := c.startProxies(l)
+			if err := p.end(); err == nil || !strings.Contains(p.printed(), boundary.ErrNoConnections.Error()) {
+				t.Errorf("%v\n%s", err, p.printed())
+			}
 			t.Setenv(job.PortVariable, "any")
-			if out, err := l.run(t, ping...); err == nil || !strings.Contains(out, boundary.ErrNoConnections.Error()) {
+			if out, err := l.run(t, "-n", "3", filepath.Join(programs, "mpiping")); err == nil || !strings.Contains(out, boundary.ErrNoConnections.Error()) {
 				t.Errorf("%v\n%s", err, out)
 			}
 			return
 		}
 		l = withServer(t)
-		for range 2 { // a proxy serves one application, the next one has another
-			j := l.start(t, "2", order{Listen: file, Shims: programs})
-			out, err := l.run(t, ping...)
-			if err != nil {
-				t.Errorf("%v\n%s", err, out)
+		for range 2 {
+			p := c.startProxies(l)
+			s.talk(l.start(t, fmt.Sprint(talkers), s.order("talk")))
+			if err := p.end(); err != nil {
+				t.Errorf("%v\n%s", err, p.printed())
 			}
-			checkLines(t, out, 3, ": 4 pings, 7 PUTs in ")
-			if up := j.await("up", 2); up[3].NID == up[4].NID {
-				t.Errorf("both proxies are %s", up[3].NID)
-			}
-			if err := j.end(); err != nil {
-				t.Errorf("%v\n%s", err, j.printed())
-			}
-			if err := os.Remove(file); err != nil {
-				t.Error(err)
+			if _, err := os.Stat(c.file); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the proxies have left their file: %v", err)
 			}
 		}
 	})
 }
 
-// When the application is killed, its proxies end with an error. An application whose proxies do not exist ends too.
+// When the application is killed, its proxies end with an error, and lnetd has none. An application whose proxies do not
+// exist ends too.
 func TestConnectFails(t *testing.T) {
 	built(t)
 	onLibraries(t, func(t *testing.T, l library) {
@@ -147,26 +94,47 @@ func TestConnectFails(t *testing.T) {
 			return // cannot connect
 		}
 		l = withServer(t)
-		file := filepath.Join(t.TempDir(), "port")
-		t.Setenv(job.PortVariable, "file:"+file)
-		j := l.start(t, "2", order{Listen: file, Shims: programs, Timeout: 5 * time.Second})
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		s := newSite(t, 1)
+		c := newConnection(t, s)
+		p := c.startProxies(l, "--timeout", "15s")
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		application := l.command(ctx, "-n", "2", filepath.Join(programs, "mpiping"), "-wait")
-		if err := application.Start(); err != nil {
-			t.Fatal(err)
+		port, err := job.Port("file:" + c.file)(ctx)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, p.printed())
 		}
+		j := l.start(t, "2", s.order("load"))
 		j.await("up", 2)
-		if err := application.Process.Kill(); err != nil {
+		s.awaitProxies(0, 1)
+		if err := j.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = application.Wait()
-		if err := j.end(); err == nil || !strings.Contains(j.printed(), lnd.ErrTimeout.Error()) {
-			t.Errorf("%v\n%s", err, j.printed())
+		if err := p.end(); err == nil || !strings.Contains(p.printed(), lnd.ErrTimeout.Error()) {
+			t.Errorf("%v\n%s", err, p.printed())
 		}
-		out, err := l.run(t, "-n", "2", filepath.Join(programs, "mpiping"), "-timeout", "3")
-		if err == nil {
+		s.awaitProxies(0, 0)
+		t.Setenv(job.PortVariable, port)
+		if out, err := l.run(t, "-n", "2", filepath.Join(programs, "mpiping"), "-timeout", "3"); err == nil {
 			t.Errorf("connected to a job that has ended\n%s", out)
 		}
 	})
+}
+
+// connection is the way from an application to the proxies of a site that are a separate job.
+type connection struct {
+	site *site
+	file string // has the name of the port
+}
+
+func newConnection(t *testing.T, s *site) *connection {
+	t.Helper()
+	c := &connection{s, filepath.Join(s.dir, "port")}
+	t.Setenv(job.PortVariable, "file:"+c.file)
+	return c
+}
+
+// startProxies starts the job of proxies.
+func (c *connection) startProxies(l library, options ...string) *running {
+	words := c.site.proxies(append(options, "--listen", c.file)...)
+	return l.launch(c.site.t, limit, job.PortVariable+"=", words[1:]...) // the words begin with ":"
 }

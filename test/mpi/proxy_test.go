@@ -18,39 +18,47 @@ import (
 func TestProxy(t *testing.T) {
 	built(t)
 	onLibraries(t, func(t *testing.T, l library) {
-		const ranks = 4
 		s := newSite(t, 2)
-		j := l.start(t, fmt.Sprint(ranks), s.order("talk"), s.proxies()...)
-		up := j.await("up", ranks)
-		received := make(chan error, 1)
-		go func() { received <- receiveAll(t.Context(), s.inbox, ranks) }()
-		pid := fmt.Sprint(uint32(up[0].PID))
-		for k := range s.lnetd {
-			s.awaitOutput(k, true, pid, "clients")
-			for _, r := range up {
-				id := r.id(t)
-				s.lnetd[k].Must(t, "ping", fmt.Sprintf("%d-%s", uint32(id.PID), id.NID), "--timeout", "20")
-			}
-		}
-		for _, r := range up {
-			if _, err := s.node.Ping(t.Context(), r.id(t), node.PingOptions{}); err != nil {
-				t.Errorf("ping of rank %d: %v\n%s", r.Rank, err, j.printed())
-			}
-			if err := putAll(t.Context(), s.node, r.id(t)); err != nil {
-				t.Errorf("rank %d: %v\n%s", r.Rank, err, j.printed())
-			}
-			if r.PID != up[0].PID || r.PID == lnet.PIDLustre {
-				t.Errorf("rank %d has the PID %s, rank 0 has %s", r.Rank, r.PID, up[0].PID)
-			}
-		}
-		if err := <-received; err != nil {
-			t.Errorf("the node: %v", err)
-		}
-		if err := j.end(); err != nil {
-			t.Errorf("%v\n%s", err, j.printed())
-		}
-		for k := range s.lnetd {
-			s.awaitOutput(k, false, pid, "clients")
-		}
+		s.talk(l.start(t, fmt.Sprint(talkers), s.order("talk"), s.proxies()...))
 	})
+}
+
+// talkers is the number of ranks that talk.
+const talkers = 4
+
+// talk exchanges messages with the ranks of a job of talkers, and waits for its end.
+func (s *site) talk(j *running) {
+	t := s.t
+	t.Helper()
+	up := j.await("up", talkers)
+	received := make(chan error, 1)
+	go func() { received <- receiveAll(t.Context(), s.inbox, talkers) }()
+	pid := fmt.Sprint(uint32(up[0].PID))
+	for k := range s.lnetd {
+		s.awaitOutput(k, true, pid, "clients")
+		for _, r := range up {
+			id := r.id(t)
+			s.lnetd[k].Must(t, "ping", fmt.Sprintf("%d-%s", uint32(id.PID), id.NID), "--timeout", "20")
+		}
+	}
+	for _, r := range up {
+		if _, err := s.node.Ping(t.Context(), r.id(t), node.PingOptions{}); err != nil {
+			t.Errorf("ping of rank %d: %v\n%s", r.Rank, err, j.printed())
+		}
+		if err := putAll(t.Context(), s.node, r.id(t)); err != nil {
+			t.Errorf("rank %d: %v\n%s", r.Rank, err, j.printed())
+		}
+		if r.PID != up[0].PID || r.PID == lnet.PIDLustre {
+			t.Errorf("rank %d has the PID %s, rank 0 has %s", r.Rank, r.PID, up[0].PID)
+		}
+	}
+	if err := <-received; err != nil {
+		t.Errorf("the node: %v", err)
+	}
+	if err := j.end(); err != nil {
+		t.Errorf("%v\n%s", err, j.printed())
+	}
+	for k := range s.lnetd {
+		s.awaitOutput(k, false, pid, "clients")
+	}
 }

@@ -31,10 +31,8 @@ const (
 // order is the configuration of a rank.
 type order struct {
 	Role    string
-	Shims   string   // directory of the shims
-	Targets []string // NIDs behind the proxies
-	Listen  string   // file for the name of a port: the process is like a proxy of another job
-	Timeout time.Duration
+	Shims   string        // directory of the shims
+	Targets []string      // NIDs behind the proxies
 	Limit   time.Duration // how long the job may take; 0: limit
 }
 
@@ -62,11 +60,7 @@ func TestMain(m *testing.M) {
 	}
 	var r rank
 	err := json.Unmarshal([]byte(text), &r.order)
-	switch {
-	case err != nil:
-	case r.order.Listen != "":
-		err = r.order.listen()
-	default:
+	if err == nil {
 		err = r.run()
 	}
 	if err != nil {

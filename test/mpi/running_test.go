@@ -40,9 +40,15 @@ func (l library) start(t testing.TB, ranks string, o order, words ...string) *ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), o.Limit)
-	j := &running{t: t, cmd: l.command(ctx, append([]string{"-n", ranks, program}, words...)...), lines: make(chan string, 256), ended: make(chan struct{})}
-	j.cmd.Env = append(os.Environ(), rankEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
+	return l.launch(t, o.Limit, rankEnv+"="+string(text), append([]string{"-n", ranks, program}, words...)...)
+}
+
+// launch starts a job that may take as long as most, with a setting in the environment.
+func (l library) launch(t testing.TB, most time.Duration, setting string, words ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	j := &running{t: t, cmd: l.command(ctx, words...), lines: make(chan string, 256), ended: make(chan struct{})}
+	j.cmd.Env = append(os.Environ(), setting, "GORACE=atexit_sleep_ms=0")
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, in, err := os.Pipe()
 	if err != nil {
