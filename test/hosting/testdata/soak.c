@@ -120,7 +120,7 @@ static struct op *in, *out[BATCH], *bulk[2];
 static struct request answer;
 static struct lnetd_addr peer;
 static uint64_t life, number;
-static unsigned echoes;
+static unsigned echoes, attempts; // attempts: rounds that have failed one after the other, at most 4
 static bool strict, answered, confirmed, failed, recovering;
 
 static void hear(const struct lnetd_event *e)
@@ -224,7 +224,7 @@ static bool ask(uint32_t kind, const struct lnetd_desc *from, const struct lnetd
 // make makes a round. It returns false if that has failed.
 static bool make(void)
 {
-	int limit = strict ? PATIENCE : RETRY;
+	int limit = strict ? PATIENCE : RETRY << attempts; // the processors may be busy
 	struct lnetd_desc from, to;
 	number++;
 	echoes = 0;
@@ -258,6 +258,8 @@ static bool make(void)
 static void recover(void)
 {
 	failures++;
+	if (attempts < 4)
+		attempts++;
 	recovering = true;
 	for (unsigned i = 0; i < ops_count; i++)
 		if (&ops[i] != in && ops[i].open)
@@ -280,6 +282,7 @@ static void asker(unsigned long rounds)
 	while (rounds ? good < rounds : !input_ends()) {
 		if (make()) {
 			good++;
+			attempts = 0;
 			good == 1 ? puts("up") : printf("round %llu\n", (unsigned long long)number);
 			fflush(stdout);
 			continue;
@@ -416,6 +419,7 @@ int main(int argc, char **argv)
 	CHECK(serves || argc == 6 || argc == 7, "usage: soak server SOCKET ADDRESS | soak asker SOCKET ADDRESS PEER LIFE [N]");
 	MUST(lnetd_addr_parse(argv[3], &at));
 	MUST(lnetd_open(&domain, argv[2], argv[1], 0));
+	MUST(lnetd_set_patience(domain, PATIENCE)); // the processors may be busy
 	MUST(lnetd_tm_start(domain, &at, 0, &tm));
 	if (serves) {
 		server();
