@@ -5,6 +5,8 @@ package mpi
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,7 +106,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// A job of MPICH over TCP ends, although MPI_Finalize of MPICH 4.0.2 often does not return then (mpilnd B.8).
+// A job of MPICH over TCP ends, although MPI_Finalize of MPICH 4.0.2 often does not return then (mpilnd B.8). The mpirun
+// of MPICH sometimes complains about ranks that have left MPI_Finalize, and has the exit status 255.
 func TestFinalize(t *testing.T) {
 	built(t)
 	t.Setenv("UCX_TLS", "tcp")
@@ -112,10 +115,14 @@ func TestFinalize(t *testing.T) {
 		if l.kind != shim.MPICH {
 			return
 		}
-		out, err := l.run(t, "-n", "4", filepath.Join(programs, "mpiping"))
-		if err != nil {
+		const ranks, complaint = 4, 255
+		out, err := l.run(t, "-n", fmt.Sprint(ranks), filepath.Join(programs, "mpiping"))
+		var exit *exec.ExitError
+		if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == complaint) {
 			t.Errorf("%v\n%s", err, out)
 		}
-		checkLines(t, out, 4, ": 3 pings, 7 PUTs in ")
+		if n := strings.Count(out, ": 3 pings, 7 PUTs in "); n != ranks {
+			t.Errorf("%d ranks have passed\n%s", n, out)
+		}
 	})
 }
