@@ -1,6 +1,7 @@
 package lndtest
 
 import (
+	"math"
 	"os"
 	"testing"
 )
@@ -67,7 +68,8 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// allocations exchanges messages and checks the number of memory allocations per message.
+// allocations exchanges messages and checks the number of memory allocations per message. Allocations of other
+// goroutines, such as those of timers on a busy machine, are counted too, so the best of three runs decides.
 func allocations(t *testing.T, h *Harness) {
 	for _, size := range []int{0, 500, 5000} {
 		s := newStage(t, h, 2)
@@ -79,11 +81,15 @@ func allocations(t *testing.T, h *Harness) {
 			}
 		}
 		run(warmUp)
-		perRun := testing.AllocsPerRun(1, func() { run(measured) })
+		const bound = 0.01
+		perMessage := math.Inf(1)
+		for k := 0; k < 3 && perMessage >= bound; k++ {
+			perMessage = min(perMessage, testing.AllocsPerRun(1, func() { run(measured) })/measured)
+		}
 		a.close(s)
 		b.close(s)
 		s.w.Close()
-		if perMessage := perRun / measured; perMessage >= 0.01 {
+		if perMessage >= bound {
 			t.Errorf("%d bytes: %.3f allocations per message", size, perMessage)
 		}
 	}

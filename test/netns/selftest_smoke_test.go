@@ -45,8 +45,8 @@ lst end_session
 `
 
 // Given three nodes, and lnetdctl under the name lst, when the regression suite's script runs 96
-// tests at once, half of them in each direction, then no command fails, no node finds an error, and
-// a new session can be created at once.
+// tests at once, half of them in each direction, then no command fails, every node sends requests and moves data
+// in both directions, no node finds an error, and a new session can be created at once.
 //
 // selftest 8 (13), 8 (16), 11 (8)
 // sanity-lnet 12 (1)-(5)
@@ -76,7 +76,7 @@ func TestSelftestSmoke(t *testing.T) {
 		t.Errorf("the script says\n%s\nwant\n%s", stdout.String(), want)
 	}
 	for _, p := range b.all()[1:] {
-		if c := p.selftest(t).Counters; c.Sent < 100 || c.BulkGet < mebibyte || c.BulkPut < mebibyte || c.Errors+c.Expired > 0 {
+		if c := p.selftest(t).Counters; c.Sent == 0 || c.BulkGet == 0 || c.BulkPut == 0 || c.Errors+c.Expired > 0 {
 			t.Errorf("%s counts %+v", p.host.nid(), c)
 		}
 	}
