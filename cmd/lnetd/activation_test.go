@@ -61,10 +61,8 @@ func TestSocketActivation(t *testing.T) {
 			t.Error(err)
 		}
 		cancel()
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.cmd.Wait(); err != nil {
+		p.Signal(syscall.SIGTERM)
+		if err := p.Wait(); err != nil {
 			t.Errorf("lnetd: %v", err)
 		}
 		if _, err := os.Lstat(path); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -11,13 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 	"github.com/lnetd/lnetd/internal/testing/daemontest"
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
 )
@@ -151,14 +150,14 @@ func TestHosting(t *testing.T) {
 	if !slices.Equal(queues, []transport.QueueType{transport.MsgSend, transport.PassiveBulkSend}) {
 		t.Errorf("events of %v", queues)
 	}
-	guest.said(t, fmt.Sprintf("guest got %d bytes, %d of them x: <nil>", bulkSize, bulkSize))
+	guest.ExpectText(fmt.Sprintf("guest got %d bytes, %d of them x: <nil>", bulkSize, bulkSize))
 
 	c := client.New(control)
 	defer c.Close()
 	if got := programs(t, c); !slices.Equal(got, []string{"guest 1", "host 1"}) {
 		t.Errorf("clients %q", got)
 	}
-	if err := guest.cmd.Process.Kill(); err != nil {
+	if err := guest.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	daemontest.Within(t, time.Minute, "the killed program is gone", func() error {
@@ -187,49 +186,13 @@ func programs(t *testing.T, c *client.Client) (list []string) {
 	return list
 }
 
-// process is a program with output.
-type process struct {
-	cmd   *exec.Cmd
-	lines *bufio.Reader
-}
-
 // start runs a program until the end of the test, and waits for its first output. The files are its
 // descriptors from 3 on.
-func start(t *testing.T, command, env []string, ready string, files ...*os.File) *process {
+func start(t *testing.T, command, env []string, ready string, files ...*os.File) *process.Process {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env, cmd.ExtraFiles = append(os.Environ(), env...), files
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = in, in
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_ = in.Close()
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); _ = stdin.Close(); _ = out.Close() })
-	p := &process{cmd, bufio.NewReader(out)}
-	p.said(t, ready)
+	p := process.Start(t, command[0], cmd)
+	p.ExpectText(ready)
 	return p
-}
-
-// said waits until the output of the program contains a text.
-func (p *process) said(t *testing.T, want string) {
-	t.Helper()
-	for {
-		line, err := p.lines.ReadString('\n')
-		if strings.Contains(line, want) {
-			return
-		}
-		if err != nil {
-			t.Fatalf("%q was not said: %v", want, err)
-		}
-		t.Log(strings.TrimSuffix(line, "\n"))
-	}
 }

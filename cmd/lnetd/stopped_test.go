@@ -41,9 +41,7 @@ func TestStoppedLnetd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	p.Signal(syscall.SIGSTOP)
 	err = tm.Shutdown(ctx)
 	if ctx.Err() != nil {
 		t.Errorf("the TM has not ended: %v", err)
@@ -53,9 +51,7 @@ func TestStoppedLnetd(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	p.Signal(syscall.SIGCONT)
 	c := client.New(control)
 	defer c.Close()
 	daemontest.Within(t, time.Minute, "the program is gone", func() error {

@@ -42,9 +42,9 @@ func TestDeath(t *testing.T) {
 	var p pingReport
 	var s serverReport
 	var e echoReport
-	ping.askInto("report", "report", &p)
-	echo.askInto("report", "report", &e)
-	server.askInto("report", "report", &s)
+	ping.AskInto("report", "report", &p)
+	echo.AskInto("report", "report", &e)
+	server.AskInto("report", "report", &s)
 	x.tell()
 	t.Logf("ping: %v", &p)
 	t.Logf("server: %+v", s)
@@ -55,7 +55,7 @@ func TestDeath(t *testing.T) {
 		t.Errorf("the server has seen of it: %+v", s)
 	}
 	for _, g := range []*guest{ping, echo, server} {
-		g.leave()
+		g.Leave()
 	}
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
 	d.wantHealthy()
@@ -102,17 +102,17 @@ func (x *executions) one(slot, k int) {
 	if isEarly {
 		time.Sleep(time.Duration(r.Int64N(int64(60 * time.Millisecond))))
 	} else {
-		g.expect("up")
+		g.Expect("up")
 		time.Sleep(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
 	}
-	if err := g.kill(); err != nil {
-		x.t.Errorf("victim %d, %s: %v\n%s", k, o.Kind, err, g.said())
+	if err := g.Kill(); err != nil {
+		x.t.Errorf("victim %d, %s: %v\n%s", k, o.Kind, err, g.Output())
 	}
-	if strings.Contains(g.said(), "failed:") || strings.Contains(g.said(), "trouble:") {
-		x.t.Errorf("victim %d, %s:\n%s", k, o.Kind, g.said())
+	if strings.Contains(g.Output(), "failed:") || strings.Contains(g.Output(), "trouble:") {
+		x.t.Errorf("victim %d, %s:\n%s", k, o.Kind, g.Output())
 	}
 	since := time.Now()
-	within(x.t, patience, fmt.Sprintf("victim %d, %s, is gone", k, o.Kind), func() bool { return x.d.pids()[g.pid()] == 0 })
+	within(x.t, patience, fmt.Sprintf("victim %d, %s, is gone", k, o.Kind), func() bool { return x.d.pids()[g.PID()] == 0 })
 	took := time.Since(since)
 	if *long && took > time.Second {
 		x.t.Errorf("victim %d, %s, was gone after %v", k, o.Kind, took)

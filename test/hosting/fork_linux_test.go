@@ -89,15 +89,11 @@ func TestFork(t *testing.T) {
 	before := d.figures()
 	g := begin(t, order{Role: "forker", Socket: d.socket, At: at})
 	var child int
-	if _, err := fmt.Sscan(g.expect("up"), &child); err != nil {
+	if _, err := fmt.Sscan(g.Expect("up"), &child); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = syscall.Kill(child, syscall.SIGKILL) }()
-	// The pipe to it stays open because the child reads from it.
-	if err := g.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.cmd.Process.Wait(); err != nil {
+	if err := g.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	taken := func() error {
@@ -115,17 +111,17 @@ func TestFork(t *testing.T) {
 	if err := taken(); err == nil {
 		t.Error("the address is free though the child has the connection")
 	}
-	if n := d.pids()[g.pid()]; n != 1 {
+	if n := d.pids()[g.PID()]; n != 1 {
 		t.Errorf("the parent has %d connections", n)
 	}
-	if _, err := g.stdin.Write([]byte{'g'}); err != nil {
+	if _, err := g.Stdin.Write([]byte{'g'}); err != nil {
 		t.Fatal(err)
 	}
-	g.expect("y")
-	if _, err := g.stdin.Write([]byte{'g'}); err != nil {
+	g.Expect("y")
+	if _, err := g.Stdin.Write([]byte{'g'}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, patience, "the child has ended, and all is free", func() bool { return d.pids()[g.pid()] == 0 })
+	within(t, patience, "the child has ended, and all is free", func() bool { return d.pids()[g.PID()] == 0 })
 	within(t, patience, "the address is free", func() bool { return taken() == nil })
 	d.wantUnchanged(before)
 	d.wantHealthy()

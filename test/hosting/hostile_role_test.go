@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
@@ -69,7 +70,7 @@ func runHostile(_ context.Context, o order, in *bufio.Scanner) error {
 		}
 		h.rounds++
 	}
-	say("did", map[string]any{"rounds": h.rounds, "reasons": h.reasons})
+	process.Say("did", map[string]any{"rounds": h.rounds, "reasons": h.reasons})
 	return nil
 }
 

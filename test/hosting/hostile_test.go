@@ -1,7 +1,6 @@
 package hosting
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -46,12 +45,12 @@ func TestHostile(t *testing.T) {
 	within(t, patience, "who did harm is gone", func() bool { return len(d.pids()) == 2 })
 	d.wantUnchanged(before)
 	var e echoReport
-	echo.askInto("report", "report", &e)
+	echo.AskInto("report", "report", &e)
 	if e.Troubles > 0 {
 		t.Errorf("the echo has seen of it: %+v", e)
 	}
-	ping.leave()
-	echo.leave()
+	ping.Leave()
+	echo.Leave()
 	d.wantHealthy()
 }
 
@@ -68,10 +67,10 @@ type hostileTest struct {
 func (x *hostileTest) measure(beside string) float64 {
 	x.t.Helper()
 	var p pingReport
-	x.ping.askInto("report", "report", &p)
+	x.ping.AskInto("report", "report", &p)
 	for p.N = 0; p.N == 0; {
 		time.Sleep(x.each)
-		x.ping.askInto("report", "report", &p)
+		x.ping.AskInto("report", "report", &p)
 	}
 	x.t.Logf("beside %s: %v", beside, &p)
 	if p.Lost > 0 || p.Troubles > 0 {
@@ -97,14 +96,12 @@ func (x *hostileTest) beside(kind string, n int) float64 {
 			Rounds  int
 			Reasons map[string]int
 		}
-		mine := processorTime(x.t, g.pid())
-		if err := g.stdin.Close(); err != nil && !errors.Is(err, io.EOF) {
+		mine := processorTime(x.t, g.PID())
+		if err := g.Stdin.Close(); err != nil && !errors.Is(err, io.EOF) {
 			x.t.Error(err)
 		}
-		if text := g.expect("did"); json.Unmarshal([]byte(text), &did) != nil {
-			x.t.Fatalf("%q", text)
-		}
-		g.leave()
+		g.ExpectInto("did", &did)
+		g.Leave()
 		x.t.Logf("   %d rounds in %v of its own and %v of lnetd's processor time; cut off: %v", did.Rounds, mine, used, did.Reasons)
 		for reason := range did.Reasons {
 			if strings.TrimSpace(reason) == "" {

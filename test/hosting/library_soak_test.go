@@ -48,14 +48,14 @@ func TestLibrarySoak(t *testing.T) {
 				empty = append(empty, s.daemons[host].figures())
 			}
 			s.server = s.run("server", s.far().socket, s.address())
-			s.server.expect("up")
+			s.server.Expect("up")
 
 			began := time.Now()
 			rounds := (bulk + roundBytes - 1) / roundBytes
 			before := s.figures()
 			g := s.asker(fmt.Sprint(rounds))
-			if err := g.wait(); err != nil {
-				t.Fatalf("%v\n%s", err, g.said())
+			if err := g.Wait(); err != nil {
+				t.Fatalf("%v\n%s", err, g.Output())
 			}
 			s.settle(before)
 			t.Logf("%d rounds, %.1f GB of verified bulk, in %v", rounds, float64(rounds*roundBytes)/1e9, time.Since(began).Round(time.Millisecond))
@@ -69,13 +69,13 @@ func TestLibrarySoak(t *testing.T) {
 
 			began = time.Now()
 			g = s.asker()
-			g.expect("up")
+			g.Expect("up")
 			for range restarts {
 				s.killDaemon(g)
 			}
-			g.leave()
-			s.server.leave()
-			t.Logf("%d kills of lnetd in %v; the asker: %s; the server: %s", restarts, time.Since(began).Round(time.Millisecond), tail(g.said(), 1), tail(s.server.said(), 1))
+			g.Leave()
+			s.server.Leave()
+			t.Logf("%d kills of lnetd in %v; the asker: %s; the server: %s", restarts, time.Since(began).Round(time.Millisecond), tail(g.Output(), 1), tail(s.server.Output(), 1))
 			s.settle(empty)
 		})
 	}
@@ -104,15 +104,13 @@ func (s *librarySoak) asker(more ...string) *guest {
 func (s *librarySoak) killAsker() {
 	s.t.Helper()
 	g := s.asker()
-	g.expect("up")
+	g.Expect("up")
 	time.Sleep(time.Duration(s.random.Int64N(int64(10 * time.Millisecond))))
-	if err := g.kill(); err != nil {
-		s.t.Errorf("%v\n%s", err, g.said())
+	if err := g.Kill(); err != nil {
+		s.t.Errorf("%v\n%s", err, g.Output())
 	}
 	s.clientKills++
-	for range g.lines {
-		s.deadRounds++
-	}
+	s.deadRounds += len(g.Rest())
 }
 
 // killDaemon kills an lnetd, starts it again, and waits until the programs have continued.
@@ -126,14 +124,14 @@ func (s *librarySoak) killDaemon(asker *guest) {
 	}
 	s.daemons[k] = launch(s.t, s.hosts[k])
 	if s.near() == s.daemons[k] {
-		asker.expect("again")
+		asker.Expect("again")
 	}
 	if s.far() == s.daemons[k] {
-		s.server.expect("again")
+		s.server.Expect("again")
 	}
-	asker.forget()
+	asker.Forget()
 	for range 2 { // the first may have ended before
-		asker.expect("round")
+		asker.Expect("round")
 	}
 }
 
@@ -150,7 +148,7 @@ func (s *librarySoak) settle(before []figures) {
 	s.t.Helper()
 	for i, d := range s.daemons {
 		want := 0
-		if d == s.far() && s.server.cmd.ProcessState == nil {
+		if d == s.far() && s.server.Running() {
 			want = 1
 		}
 		within(s.t, patience, "askers are gone", func() bool { return len(d.pids()) == want })

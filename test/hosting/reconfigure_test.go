@@ -329,9 +329,9 @@ func (x *traffic) judge(t *testing.T) {
 	var p pingReport
 	var e echoReport
 	var s serverReport
-	x.ping.askInto("report", "report", &p)
-	x.echo.askInto("report", "report", &e)
-	x.server.askInto("report", "report", &s)
+	x.ping.AskInto("report", "report", &p)
+	x.echo.AskInto("report", "report", &e)
+	x.server.AskInto("report", "report", &s)
 	t.Logf("in %v: %v; %+v", time.Since(x.began).Round(time.Millisecond), &p, s)
 	if p.N == 0 || p.Lost > 0 || p.Troubles > 0 || e.Troubles > 0 {
 		t.Errorf("round trips: %v; echo %+v", &p, e)
@@ -340,7 +340,7 @@ func (x *traffic) judge(t *testing.T) {
 		t.Errorf("messages and bulk: %+v", s)
 	}
 	for _, g := range []*guest{x.ping, x.worker, x.echo, x.server} {
-		g.leave()
+		g.Leave()
 	}
 	sent, err := readEntries(x.worker.order.File)
 	if err != nil {

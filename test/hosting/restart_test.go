@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
@@ -69,7 +70,7 @@ func awaitRestart(ctx context.Context, o order, in *bufio.Scanner) error {
 		if err := depart(ctx, tm, b); err != nil {
 			return fmt.Errorf("to leave a dead lnetd: %w", err)
 		}
-		say("ending", n)
+		process.Say("ending", n)
 		if !in.Scan() {
 			return nil
 		}
@@ -96,14 +97,14 @@ func TestRestart(t *testing.T) {
 	incarnations := map[uint64]bool{incarnation(t, d): true}
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL} {
 		for _, g := range all {
-			if _, err := fmt.Fprintln(g.stdin, "now"); err != nil {
+			if _, err := fmt.Fprintln(g.Stdin, "now"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		d.end(how)
 		for _, g := range all {
 			var n ending
-			if text := g.expect("ending"); json.Unmarshal([]byte(text), &n) != nil {
+			if text := g.Expect("ending"); json.Unmarshal([]byte(text), &n) != nil {
 				t.Fatalf("%q", text)
 			}
 			t.Logf("%v: %+v", how, n)
@@ -129,11 +130,11 @@ func TestRestart(t *testing.T) {
 			incarnations[id] = true
 		}
 		for _, g := range all {
-			g.ask("again", "up")
+			g.Ask("again", "up")
 		}
 	}
 	for _, g := range all {
-		g.leave()
+		g.Leave()
 	}
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
 	d.wantHealthy()

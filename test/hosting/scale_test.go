@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
@@ -44,7 +45,7 @@ func exchangeMessages(ctx context.Context, o order, in *bufio.Scanner) error {
 	for i, tm := range c.tms {
 		at[i] = tm.Self().String()
 	}
-	say("up", at)
+	process.Say("up", at)
 	for in.Scan() {
 		if in.Text() == "go" {
 			for i, b := range c.sends {
@@ -53,7 +54,7 @@ func exchangeMessages(ctx context.Context, o order, in *bufio.Scanner) error {
 				}
 			}
 		}
-		say("report", []int64{c.come.Swap(0), c.troubles.Load()})
+		process.Say("report", []int64{c.come.Swap(0), c.troubles.Load()})
 	}
 	return c.end(ctx)
 }
@@ -146,7 +147,7 @@ func TestManyActive(t *testing.T) {
 	numbers := map[string]int{}
 	for _, g := range all {
 		var at []string
-		if err := json.Unmarshal([]byte(g.expect("up")), &at); err != nil || len(at) != chatters {
+		if err := json.Unmarshal([]byte(g.Expect("up")), &at); err != nil || len(at) != chatters {
 			t.Fatalf("client %d: %q, %v", g.order.ID, at, err)
 		}
 		for _, a := range at {
@@ -162,7 +163,7 @@ func TestManyActive(t *testing.T) {
 		counts = counts[:0]
 		for _, g := range all {
 			var r []int64
-			g.askInto(command, "report", &r)
+			g.AskInto(command, "report", &r)
 			counts = append(counts, r[0])
 			if r[1] != 0 {
 				t.Errorf("client %d: %d troubles", g.order.ID, r[1])
@@ -190,7 +191,7 @@ func TestManyActive(t *testing.T) {
 		t.Errorf("%d to %d messages per client", least, most)
 	}
 	for _, g := range all {
-		g.leave()
+		g.Leave()
 	}
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
 	d.wantHealthy()
@@ -245,7 +246,7 @@ func TestManyIdle(t *testing.T) {
 		float64(during.rss-before.rss)/1024/float64(n), float64(during.fds-before.fds)/float64(n),
 		float64(during.maps-before.maps)/float64(n), float64(during.goroutines-before.goroutines)/float64(n))
 	for _, g := range all {
-		g.leave()
+		g.Leave()
 	}
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
 	if now := d.figures(); now.memfds > before.memfds || now.memfdMaps > before.memfdMaps || now.fds > before.fds+8 || now.goroutines > before.goroutines+4 {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/transport"
 )
 
@@ -76,7 +77,7 @@ func beServer(ctx context.Context, o order, in *bufio.Scanner) error {
 	fmt.Println("up")
 	for in.Scan() {
 		s.mu.Lock()
-		say("report", s.report)
+		process.Say("report", s.report)
 		if o.File != "" {
 			err = s.write(o.File)
 		}

@@ -102,15 +102,15 @@ func (s *soak) live(slot int, to string) {
 		time.Sleep(200*time.Millisecond + time.Duration(r.Int64N(int64(longest))))
 		if r.IntN(2) == 0 {
 			s.leaves.Add(1)
-			g.leave()
+			g.Leave()
 			continue
 		}
 		s.kills.Add(1)
-		if err := g.kill(); err != nil {
-			s.t.Errorf("worker %d: %v\n%s", slot, err, g.said())
+		if err := g.Kill(); err != nil {
+			s.t.Errorf("worker %d: %v\n%s", slot, err, g.Output())
 		}
 		since := time.Now()
-		within(s.t, patience, "a killed client is gone", func() bool { return s.near.pids()[g.pid()] == 0 })
+		within(s.t, patience, "a killed client is gone", func() bool { return s.near.pids()[g.PID()] == 0 })
 		s.mu.Lock()
 		s.slow = max(s.slow, time.Since(since))
 		s.mu.Unlock()
@@ -171,11 +171,11 @@ func (s *soak) judge(before pairOfFigures, length time.Duration) {
 	t := s.t
 	within(t, patience, "no client is left", func() bool { return len(s.near.pids()) == 0 && len(s.far.pids()) == 1 })
 	var last, report serverReport
-	s.server.askInto("report", "report", &report)
+	s.server.AskInto("report", "report", &report)
 	for rest := time.Now(); time.Since(rest) < time.Second || last != report; { // until no more messages arrive
 		time.Sleep(200 * time.Millisecond)
 		last = report
-		s.server.askInto("report", "report", &report)
+		s.server.AskInto("report", "report", &report)
 		if last != report {
 			rest = time.Now()
 		}

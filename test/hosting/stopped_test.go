@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
@@ -33,29 +34,25 @@ func TestStopped(t *testing.T) {
 	stopped := enter(t, order{Role: "ping", ID: 1, Socket: d.socket, At: at(4), To: at(3)})
 	for _, g := range []*guest{stopped, idleEcho} {
 		var p pingReport
-		ping.askInto("report", "report", &p)
-		stopped.askInto("report", "report", &p)
-		if err := g.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		ping.AskInto("report", "report", &p)
+		stopped.AskInto("report", "report", &p)
+		g.Signal(syscall.SIGSTOP)
 		pause := 300 * time.Millisecond
 		if *long {
 			pause = 5 * time.Second // shorter than the time after which ping counts a loss
 		}
 		for p.N = 0; p.N == 0; {
 			time.Sleep(pause)
-			ping.askInto("report", "report", &p)
+			ping.AskInto("report", "report", &p)
 		}
 		t.Logf("%s %d is stopped for %v; others: %v", g.order.Role, g.order.ID, pause, &p)
 		if p.Lost > 0 || p.Troubles > 0 {
 			t.Errorf("others: %v", &p)
 		}
-		if err := g.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		g.Signal(syscall.SIGCONT)
 		var after pingReport
 		within(t, patience, "it goes on", func() bool {
-			stopped.askInto("report", "report", &p)
+			stopped.AskInto("report", "report", &p)
 			after.N += p.N
 			after.Lost += p.Lost
 			after.Troubles += p.Troubles
@@ -66,7 +63,7 @@ func TestStopped(t *testing.T) {
 		}
 	}
 	for _, g := range []*guest{ping, stopped, echo, idleEcho} {
-		g.leave()
+		g.Leave()
 	}
 	d.wantHealthy()
 }
@@ -115,7 +112,7 @@ func exhaustQuota(ctx context.Context, o order, in *bufio.Scanner) error {
 	if _, err := d.Open(ctx, o.At, nil); err != nil {
 		return fmt.Errorf("what was given back: %w", err)
 	}
-	say("greedy", refusals)
+	process.Say("greedy", refusals)
 	fmt.Println("up")
 	_, err = io.Copy(io.Discard, endlessReader{in})
 	return err
@@ -143,10 +140,10 @@ func TestQuotas(t *testing.T) {
 	before := d.figures()
 	g := begin(t, order{Role: "greedy", Socket: d.socket, At: d.nid + ":12345:39:*"})
 	var refusals map[string]string
-	if text := g.expect("greedy"); json.Unmarshal([]byte(text), &refusals) != nil {
+	if text := g.Expect("greedy"); json.Unmarshal([]byte(text), &refusals) != nil {
 		t.Fatalf("%q", text)
 	}
-	g.expect("up")
+	g.Expect("up")
 	t.Logf("%q", refusals)
 	for what, words := range map[string]string{"buffer": "exceed the limit of 8 for a connection", "TM": "TMs exceed the limit of 8 for a connection"} {
 		if !strings.Contains(refusals[what], words) {
@@ -154,18 +151,18 @@ func TestQuotas(t *testing.T) {
 		}
 	}
 	var p pingReport
-	ping.askInto("report", "report", &p)
-	if err := g.kill(); err != nil {
+	ping.AskInto("report", "report", &p)
+	if err := g.Kill(); err != nil {
 		t.Error(err)
 	}
-	within(t, patience, "it is gone", func() bool { return d.pids()[g.pid()] == 0 })
+	within(t, patience, "it is gone", func() bool { return d.pids()[g.PID()] == 0 })
 	d.wantUnchanged(before)
-	ping.askInto("report", "report", &p)
+	ping.AskInto("report", "report", &p)
 	if p.Lost > 0 || p.Troubles > 0 {
 		t.Errorf("others: %v", &p)
 	}
-	ping.leave()
-	echo.leave()
+	ping.Leave()
+	echo.Leave()
 	d.wantHealthy()
 }
 
@@ -206,7 +203,7 @@ func queueWithoutReading(_ context.Context, o order, in *bufio.Scanner) error {
 		if err := p.ask(&protocol.StatsGet{Handle: r.handle}, &counters); err != nil {
 			return fmt.Errorf("%w, %s", err, p.cutOff)
 		}
-		say("counters", counters.Completions)
+		process.Say("counters", counters.Completions)
 	}
 	return nil
 }
@@ -223,19 +220,19 @@ func TestNobodyConsumes(t *testing.T) {
 	sender := enter(t, order{Role: "worker", Seed: 1, Socket: d.socket, At: d.nid + ":12345:34:4", To: to, File: testenv.SocketDir(t) + "/ledger"})
 	var completions uint64
 	within(t, patience, "the ring is full", func() bool {
-		g.askInto("", "counters", &completions)
+		g.AskInto("", "counters", &completions)
 		return completions == 4
 	})
 	within(t, patience, "more was sent", func() bool {
 		all, err := readEntries(sender.order.File)
 		return err == nil && len(all) > 6
 	})
-	g.askInto("", "counters", &completions)
+	g.AskInto("", "counters", &completions)
 	if completions != 4 {
 		t.Errorf("%d completions", completions)
 	}
-	sender.leave()
-	g.leave()
+	sender.Leave()
+	g.Leave()
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
 	d.wantUnchanged(before)
 	d.wantHealthy()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote"
 )
@@ -74,7 +75,7 @@ func beEcho(ctx context.Context, o order, in *bufio.Scanner) error {
 	fmt.Println("up")
 	for in.Scan() {
 		x.mu.Lock()
-		say("report", x.report)
+		process.Say("report", x.report)
 		x.mu.Unlock()
 	}
 	return depart(ctx, tm, all...)
@@ -266,6 +267,6 @@ func (p *pinger) tell() {
 	if n := len(p.times); n > 0 {
 		p.report.N, p.report.Median, p.report.P99, p.report.Max = n, us(n/2), us(n*99/100), us(n-1)
 	}
-	say("report", p.report)
+	process.Say("report", p.report)
 	p.report, p.times = pingReport{}, p.times[:0]
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/uplnd/protocol"
 	"github.com/lnetd/lnetd/lnet"
@@ -75,7 +76,7 @@ func beHostile(ctx context.Context, o order) error {
 		}
 		h.report.Rounds++
 	}
-	say("did", h.report)
+	process.Say("did", h.report)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package proxies
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -172,7 +171,7 @@ func (x *hostileTest) removeNI() {
 	x.t.Helper()
 	for _, kind := range []string{"random reports", "withheld payloads", "reports at leave", "unread orders"} {
 		g := enter(x.t, order{Role: "hostile", Kind: kind, Socket: x.s.socket, NID: x.nid.String(), PID: lnet.PIDLustre})
-		g.expect("up")
+		g.Expect("up")
 	}
 	attached := func() uint64 { return niOf(x.a.node, x.nid).Driver[1].Value }
 	before := attached()
@@ -207,7 +206,7 @@ func (x *hostileTest) attack(length time.Duration, kinds ...string) {
 			x.seed++
 			o.Role, o.Kind, o.Seed, o.Socket = "hostile", kind, x.seed, x.s.socket
 			g := enter(x.t, o)
-			g.expect("up")
+			g.Expect("up")
 			all = append(all, g)
 		}
 	}
@@ -217,15 +216,13 @@ func (x *hostileTest) attack(length time.Duration, kinds ...string) {
 	rate := float64(x.honest.done.Load()-done) / time.Since(begin).Seconds()
 	for k, g := range all {
 		if len(kinds) > 1 && k%3 == 0 {
-			g.kill()
+			_ = g.Kill()
 			continue
 		}
-		_ = g.stdin.Close()
+		_ = g.Stdin.Close()
 		var did hostileReport
-		if text := g.expect("did"); json.Unmarshal([]byte(text), &did) != nil {
-			x.t.Fatalf("%q", text)
-		}
-		g.leave()
+		g.ExpectInto("did", &did)
+		g.Leave()
 		x.t.Logf("%s at %s: %d rounds, %d reports, %d orders read; cut off: %v", g.order.Kind, g.order.NID, did.Rounds, did.Reports, did.Orders, did.Reasons)
 	}
 	x.t.Logf("beside %d kinds, such as %s: %.0f honest operations per second", len(kinds), kinds[0], rate)

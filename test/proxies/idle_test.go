@@ -20,25 +20,25 @@ func TestIdle(t *testing.T) {
 		o.Served = append(o.Served, loopback(tcp(uint16(20+k)), byte(30+k)).String())
 	}
 	server := enter(t, o)
-	server.expect("up")
+	server.Expect("up")
 	pause := func() time.Duration {
-		before := processorTime(t, server.cmd.Process.Pid)
+		before := processorTime(t, server.PID())
 		rest(t.Context(), length)
-		return processorTime(t, server.cmd.Process.Pid) - before
+		return processorTime(t, server.PID()) - before
 	}
 	alone := pause()
 	var all []*guest
 	for _, nid := range o.Served {
 		g := enter(t, order{Role: "proxy", Socket: o.Socket, NID: nid, Port: port})
-		g.expect("up")
+		g.Expect("up")
 		all = append(all, g)
 	}
-	before := processorTime(t, all[0].cmd.Process.Pid)
+	before := processorTime(t, all[0].PID())
 	with := pause()
-	one := processorTime(t, all[0].cmd.Process.Pid) - before
+	one := processorTime(t, all[0].PID()) - before
 	t.Logf("processor time in %v: lnetd's side without proxies %v, with %d idle proxies %v; one proxy %v", length, alone, proxies, with, one)
 	for _, g := range all {
-		g.leave()
+		g.Leave()
 	}
-	server.leave()
+	server.Leave()
 }

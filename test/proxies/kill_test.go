@@ -42,8 +42,8 @@ func TestKills(t *testing.T) {
 		net: func(k int) lnet.Net { return tcp(uint16(7 + k)) },
 		start: func(o order) (kill func()) {
 			g := enter(t, o)
-			g.expect("up")
-			return g.kill
+			g.Expect("up")
+			return func() { _ = g.Kill() }
 		},
 	})
 }
@@ -115,7 +115,7 @@ func startKillTest(t *testing.T, what killed) *killTest {
 	for k := range x.pairs {
 		net, served := x.net(k), loopback(x.net(k), byte(41+k))
 		x.proxies[k] = enter(t, order{Role: "proxy", Socket: o.Socket, NID: served.String(), Port: killProxy, Over: x.over, Ahead: k - 1})
-		x.proxies[k].expect("up")
+		x.proxies[k].Expect("up")
 		p := &pair{
 			client: x.station(loopback(net, byte(51+k)), newDriver(t, x.over, killProxy), tcp(0), served),
 			server: x.station(loopback(tcp(0), byte(61+k)), newDriver(t, "", killPort), net, gateway),
@@ -166,7 +166,7 @@ func (x *killTest) killProxy() {
 	errs, failed := other.load.errors(), other.talk.failed.Load()
 	done, rpcs := other.talk.done.Load(), other.load.done()
 	begin := time.Now()
-	x.proxies[0].kill()
+	_ = x.proxies[0].Kill()
 	within(x.t, "the other pair goes on", func() bool { return other.talk.done.Load() > done+20 && other.load.done() > rpcs+20 })
 	x.proxies[0] = enter(x.t, x.proxies[0].order)
 	x.afterProxy = append(x.afterProxy, x.awaitTraffic(x.pairs[0], begin))

@@ -1,22 +1,16 @@
 package proxies
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/lnetd/lnetd/examples/udplnd"
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -58,133 +52,28 @@ func TestMain(m *testing.M) {
 	if err := lnet.NameType(udpNets); err != nil {
 		panic(err)
 	}
-	text := os.Getenv(roleEnv)
-	if text == "" {
-		os.Exit(m.Run())
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
 	var o order
-	err := json.Unmarshal([]byte(text), &o)
-	if err == nil {
-		err = roles[o.Role](ctx, o)
-	}
-	if err != nil {
-		fmt.Println("failed:", err)
-		os.Exit(3)
-	}
-	os.Exit(0)
+	process.Play(roleEnv, &o, func() error {
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel()
+		}()
+		return roles[o.Role](ctx, o)
+	})
+	os.Exit(m.Run())
 }
 
 // guest is another process.
 type guest struct {
-	t     testing.TB
+	*process.Process
 	order order
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	lines chan string // its output lines; closed at its end
-
-	mu  sync.Mutex // guards out
-	out []string
 }
 
 // enter starts a process that runs until the end of the test.
 func enter(t testing.TB, o order) *guest {
 	t.Helper()
-	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &guest{t: t, order: o, cmd: exec.Command(os.Args[0]), lines: make(chan string, 256)}
-	g.cmd.Env = append(os.Environ(), roleEnv+"="+string(text))
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if g.stdin, err = g.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.cmd.Stdout, g.cmd.Stderr = in, in
-	err = g.cmd.Start()
-	_ = in.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go g.read(out)
-	t.Cleanup(g.kill)
-	return g
-}
-
-func (g *guest) read(out *os.File) {
-	defer func() { _ = out.Close() }()
-	s := bufio.NewScanner(out)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		g.mu.Lock()
-		g.out = append(g.out, s.Text())
-		g.out = g.out[max(0, len(g.out)-60):]
-		g.mu.Unlock()
-		select {
-		case g.lines <- s.Text():
-		default: // not read
-		}
-	}
-	close(g.lines)
-}
-
-// said returns its last output.
-func (g *guest) said() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return strings.Join(g.out, "\n")
-}
-
-// expect waits for a line with the prefix, and returns the rest of the line.
-func (g *guest) expect(prefix string) string {
-	g.t.Helper()
-	over := time.After(patience)
-	for {
-		select {
-		case line, ok := <-g.lines:
-			if !ok {
-				g.t.Fatalf("%s %s has ended without %q:\n%s", g.order.Role, g.order.Kind, prefix, g.said())
-			}
-			if rest, ok := strings.CutPrefix(line, prefix); ok {
-				return strings.TrimPrefix(rest, " ")
-			}
-		case <-over:
-			g.t.Fatalf("%s %s has not said %q:\n%s", g.order.Role, g.order.Kind, prefix, g.said())
-		}
-	}
-}
-
-// kill kills the process if it still runs, and waits for its end.
-func (g *guest) kill() {
-	_ = g.cmd.Process.Kill()
-	_ = g.cmd.Wait()
-}
-
-// leave makes the process end normally.
-func (g *guest) leave() {
-	g.t.Helper()
-	_ = g.stdin.Close()
-	var exit *exec.ExitError
-	if err := g.cmd.Wait(); errors.As(err, &exit) {
-		g.t.Errorf("%s %s: %v\n%s", g.order.Role, g.order.Kind, err, g.said())
-	}
-}
-
-// say sends a value to the test.
-func say(what string, v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(what, string(text))
+	return &guest{Process: process.Start(t, strings.TrimSpace(o.Role+" "+o.Kind), process.Role(t, roleEnv, o)), order: o}
 }
 
 // within waits until f returns true.
