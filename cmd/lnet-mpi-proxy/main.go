@@ -9,27 +9,24 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 )
 
-// Exit statuses.
+// Exit statuses, besides that of cli.Interrupted.
 const (
 	exitOK      = 0
-	exitFailure = 1   // MPI or lnetd has failed
-	exitUsage   = 2   // the command line is invalid
-	exitSignal  = 128 // plus the number of the signal that has ended the program
+	exitFailure = 1 // MPI or lnetd has failed
+	exitUsage   = 2 // the command line is invalid
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run runs the program with the arguments args and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal(nil)
 	defer stop()
 	o := newOptions()
 	understood := false
@@ -43,46 +40,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cmd.SetErr(stderr)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Explain(err) })
 	err := cmd.Execute()
-	var by interrupted
+	var by cli.Interrupted
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(context.Cause(ctx), &by):
 		fmt.Fprintf(stderr, "lnet-mpi-proxy: ended by signal: %s\n", by)
-		return exitSignal + int(by.signal)
+		return by.Status()
 	case understood:
 		fmt.Fprintf(stderr, "lnet-mpi-proxy: %v\n", err)
 		return exitFailure
 	}
 	fmt.Fprintf(stderr, "lnet-mpi-proxy: %v\nTry 'lnet-mpi-proxy --help'.\n", err)
 	return exitUsage
-}
-
-// interrupted is the cause of a context that a signal has ended.
-type interrupted struct{ signal syscall.Signal }
-
-func (e interrupted) Error() string { return e.signal.String() }
-
-// untilSignal returns a context that is canceled by SIGTERM or SIGINT. A second signal ends the program at once. The
-// returned function ends the handling of signals.
-func untilSignal() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	done := make(chan struct{})
-	go func() {
-		for first := true; ; first = false {
-			select {
-			case s := <-signals:
-				n, _ := s.(syscall.Signal)
-				if !first {
-					os.Exit(exitSignal + int(n))
-				}
-				cancel(interrupted{n})
-			case <-done:
-				return
-			}
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
 }

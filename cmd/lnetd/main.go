@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -21,12 +20,11 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/daemon"
 )
 
-// Exit statuses.
+// Exit statuses, besides that of cli.Interrupted after a second signal.
 const (
 	exitOK      = 0
-	exitFailure = 1   // lnetd failed
-	exitUsage   = 2   // the command line or the configuration is invalid
-	exitSignal  = 128 // plus the number of the signal, if a second signal has ended lnetd
+	exitFailure = 1 // lnetd failed
+	exitUsage   = 2 // the command line or the configuration is invalid
 )
 
 func main() {
@@ -137,7 +135,7 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	level := &slog.LevelVar{}
 	level.Set(c.LogLevel)
 	log := daemon.NewLogger(stderr, level, c.LogFormat)
-	ctx, stop := untilSignal(func(sig os.Signal) { log.Info("received a signal", "signal", sig.String()) })
+	ctx, stop := cli.UntilSignal(func(sig syscall.Signal) { log.Info("received a signal", "signal", sig.String()) })
 	defer stop()
 	d := daemon.New(c, daemon.AllDrivers(), log)
 	d.SetLevel(level)
@@ -225,27 +223,6 @@ func (o *options) load() (config.Config, error) {
 		f.Text, f.Remedy = "the command line has errors", "see lnetd --help"
 	}
 	return c, f.Because(errors.Join(inFile, err))
-}
-
-// untilSignal returns a context that is canceled by SIGTERM or SIGINT, for which it calls heard. A second signal
-// ends the program immediately. The returned function ends the handling of signals.
-func untilSignal(heard func(os.Signal)) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		select {
-		case sig := <-signals:
-			heard(sig)
-			cancel()
-		case <-ctx.Done():
-			return
-		}
-		if sig, ok := (<-signals).(syscall.Signal); ok {
-			os.Exit(exitSignal + int(sig))
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); cancel() }
 }
 
 // onHangup calls heard for each SIGHUP until stop is called. Without this, SIGHUP would end the program.

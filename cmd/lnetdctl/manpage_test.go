@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,19 +17,8 @@ var update = flag.Bool("update", false, "write docs/man anew")
 // docs/man has lnetdctl(8) and lst(8), with all commands on one page each, like the manual pages of
 // lnetctl(8) and lst(8).
 func TestManualPages(t *testing.T) {
-	dir := filepath.Join("..", "..", "docs", "man")
 	for _, name := range []string{"lnetdctl", lstName} {
-		path := filepath.Join(dir, name+".8")
-		want := manual8(name)
-		if *update {
-			if err := os.WriteFile(path, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not up to date (%v): make man", path, err)
-		}
-		clitest.CheckManual(t, path)
+		clitest.Manual(t, name+".8", manual8(name), *update)
 	}
 }
 

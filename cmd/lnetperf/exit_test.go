@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/internal/testing/daemontest"
 )
 
@@ -51,7 +52,7 @@ func TestSignals(t *testing.T) {
 	}{
 		{"server", "-s --until-signal -I 127.0.0.2@tcp", "ready", "", exitOK, "Errors: 0,"},
 		{"server with errors", "-s --until-signal -I 127.0.0.2@tcp -O 0.000000001", "ready", "-c -i 127.0.0.3@tcp -I 127.0.0.2@tcp -O 0.1 -o 5", exitFailure, "Errors: 2,"},
-		{"client with errors", "-c -i 127.0.0.3@tcp -I 127.0.0.3@tcp -o 0.1 -O 1000", "loop 0: ping", "", exitSignal + int(syscall.SIGINT), "Errors: 1,"},
+		{"client with errors", "-c -i 127.0.0.3@tcp -I 127.0.0.3@tcp -o 0.1 -O 1000", "loop 0: ping", "", cli.Interrupted{Signal: syscall.SIGINT}.Status(), "Errors: 1,"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := make(chan struct{})

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,19 +14,7 @@ import (
 var update = flag.Bool("update", false, "write docs/man anew")
 
 // docs/man has lnetperf(8), with all commands on one page.
-func TestManualPages(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "man", "lnetperf.8")
-	want := lnetperf8()
-	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not up to date (%v): make man", path, err)
-	}
-	clitest.CheckManual(t, path)
-}
+func TestManualPages(t *testing.T) { clitest.Manual(t, "lnetperf.8", lnetperf8(), *update) }
 
 func lnetperf8() []byte {
 	var text strings.Builder

@@ -9,10 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,12 +21,11 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/systemd"
 )
 
-// Exit statuses.
+// Exit statuses, besides that of cli.Interrupted.
 const (
 	exitOK      = 0
-	exitFailure = 1   // the command failed, or errors were counted
-	exitUsage   = 2   // the command line is invalid
-	exitSignal  = 128 // plus the number of the signal that ended the command
+	exitFailure = 1 // the command failed, or errors were counted
+	exitUsage   = 2 // the command line is invalid
 )
 
 // endTime is the timeout for an orderly shutdown.
@@ -54,14 +51,9 @@ func usage(format string, args ...any) error { return usageError{fmt.Errorf(form
 // errCounted is the error of a command that has printed its error counts.
 var errCounted = errors.New("messages or transfers of the test failed")
 
-// interrupted is the cause with which a context is canceled because of a signal.
-type interrupted struct{ signal syscall.Signal }
-
-func (e interrupted) Error() string { return e.signal.String() }
-
 // run executes a command line, given without the program's name, and returns the exit status.
 func (p *program) run(args []string) int {
-	ctx, stop := untilSignal()
+	ctx, stop := cli.UntilSignal(nil)
 	defer stop()
 	out := &output{to: p.stdout}
 	p.stdout = out
@@ -75,7 +67,7 @@ func (p *program) run(args []string) int {
 	if failed := out.failure(); err == nil && failed != nil {
 		err, understood = failed, true
 	}
-	var by interrupted
+	var by cli.Interrupted
 	switch {
 	case err == nil: // a signal is the normal end of a server
 		return exitOK
@@ -85,7 +77,7 @@ func (p *program) run(args []string) int {
 		if !errors.As(err, &by) {
 			p.complain(err)
 		}
-		return exitSignal + int(by.signal)
+		return by.Status()
 	}
 	p.complain(err)
 	if wrong := (usageError{}); understood && !errors.As(err, &wrong) {
@@ -157,30 +149,6 @@ of ID selects a free one.`,
 	f.IntVarP(&p.verbosity, "verbose", "v", 0, "`LEVEL` of logging: 1 events, 2 everything")
 	root.AddCommand(p.compareCommand(), p.crowdCommand(), p.pingCommand(), p.nodeCommand(), p.consoleCommand())
 	return root
-}
-
-// untilSignal returns a context that is canceled by SIGTERM or SIGINT. A second signal ends the program
-// immediately. The returned function ends the handling of signals.
-func untilSignal() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	done := make(chan struct{})
-	go func() {
-		for first := true; ; first = false {
-			select {
-			case s := <-signals:
-				n, _ := s.(syscall.Signal)
-				if !first {
-					os.Exit(exitSignal + int(n))
-				}
-				cancel(interrupted{n})
-			case <-done:
-				return
-			}
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
 }
 
 // logger returns the logger for the packages that the commands use. Its level depends on the verbosity.

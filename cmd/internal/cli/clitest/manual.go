@@ -2,13 +2,32 @@
 package clitest
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
+
+// Manual fails the test if the manual page with a file name such as "lnetd.8", which the test of a command in its own
+// directory finds in docs/man, is not want, or is not a good page (see CheckManual). With update, it writes the page
+// before.
+func Manual(t *testing.T, name string, want []byte, update bool) {
+	t.Helper()
+	path := filepath.Join("..", "..", "docs", "man", name)
+	if update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not up to date (%v): make man", path, err)
+	}
+	CheckManual(t, path)
+}
 
 // CheckManual fails the test if the manual page at path contains characters other than ASCII, if groff prints
 // warnings for it, or if one of the usual sections is missing.
