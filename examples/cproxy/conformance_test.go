@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/examples/udplnd"
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/lndtest"
 	"github.com/lnetd/lnetd/lnd/uplnd"
@@ -17,6 +18,9 @@ import (
 
 // TestConformance runs the suite that all drivers share, with a proxy in C for each node.
 func TestConformance(t *testing.T) {
+	if testenv.Race {
+		return // package uplnd runs the same goroutines
+	}
 	path := sanitized(t)
 	waits := []string{ // for timeouts
 		"UnreachablePeer", "PeerRestarts", "DownAfterFailedConnect", "DownBeforeMessagesFail", "SendFromFailedSent",

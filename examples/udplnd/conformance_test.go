@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/lndtest"
 	"github.com/lnetd/lnetd/lnet"
@@ -18,6 +19,9 @@ import (
 
 // TestConformance runs the suite that all drivers share, over a packet network in memory.
 func TestConformance(t *testing.T) {
+	if testenv.Race {
+		return // the others run the same goroutines
+	}
 	lndtest.Run(t, inMemory(func() bool { return false }, nil))
 }
 
