@@ -22,6 +22,10 @@ const (
 	PIDReserved PID = 0xf0000000
 )
 
+// IsApplication reports whether p is the PID of an application's processes, such as the ranks of an MPI job (mpilnd
+// B.4): the PID of a process that is not a node. U12345 is that of a node.
+func (p PID) IsApplication() bool { return p&PIDReserved == PIDUserFlag && p&^PIDUserFlag != PIDLustre }
+
 // pidAnyText is the text of PIDAny.
 const pidAnyText = "LNET_PID_ANY"
 
@@ -64,13 +68,9 @@ var errPID = errors.New("not LNET_PID_ANY or a decimal number of 32 bits")
 // ParseProcessID parses [PID-]NID. The default PID is PIDLustre. All results of String and
 // all texts that ParseNID accepts are valid.
 func ParseProcessID(s string) (ProcessID, error) {
-	pid, text := PIDLustre, s
-	if before, after, found := cutPID(s); found {
-		v, ok := parsePID(before)
-		if !ok {
-			return ProcessID{}, &FieldError{What: "process ID", Field: "PID", Value: before, Err: errPID}
-		}
-		pid, text = v, after
+	pid, text, err := CutPID(s)
+	if err != nil {
+		return ProcessID{}, err
 	}
 	nid, err := ParseNID(text)
 	if err != nil {
@@ -79,11 +79,25 @@ func ParseProcessID(s string) (ProcessID, error) {
 	return ProcessID{NID: nid, PID: pid}, nil
 }
 
+// CutPID splits a text such as "12345-10.0.0.[1-4]@tcp" into the PID and the NIDs, which may be anything. The default PID
+// is PIDLustre.
+func CutPID(s string) (pid PID, nids string, err error) {
+	before, after, found := cutPID(s)
+	if !found {
+		return PIDLustre, s, nil
+	}
+	pid, ok := parsePID(before)
+	if !ok {
+		return 0, "", &FieldError{What: "process ID", Field: "PID", Value: before, Err: errPID}
+	}
+	return pid, after, nil
+}
+
 // cutPID splits s at its first '-'. found is false if that belongs to the NID, as in an
-// address on lo, which may be any text.
+// address on lo, which may be any text, or in a range in brackets.
 func cutPID(s string) (pid, nid string, found bool) {
 	pid, nid, found = strings.Cut(s, "-")
-	if !found || strings.Contains(pid, "@") {
+	if !found || strings.ContainsAny(pid, "@[") {
 		return "", s, false
 	}
 	return pid, nid, true

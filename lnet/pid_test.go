@@ -71,3 +71,35 @@ func TestProcessIDRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+func TestCutPID(t *testing.T) {
+	for in, want := range map[string]struct {
+		pid  PID
+		nids string
+	}{
+		"12345-10.0.0.[1-4]@tcp":        {PIDLustre, "10.0.0.[1-4]@tcp"},
+		"10.0.0.[1-4]@tcp,10.0.0.9@tcp": {PIDLustre, "10.0.0.[1-4]@tcp,10.0.0.9@tcp"},
+		"2147483653-0.0.64.[0-3]@mpi":   {PIDUserFlag | 5, "0.0.64.[0-3]@mpi"},
+		"U5-0.0.64.1@mpi":               {PIDUserFlag | 5, "0.0.64.1@mpi"},
+		"":                              {PIDLustre, ""},
+	} {
+		if pid, nids, err := CutPID(in); err != nil || pid != want.pid || nids != want.nids {
+			t.Errorf("CutPID(%q) = %s, %q, %v", in, pid, nids, err)
+		}
+	}
+	if _, _, err := CutPID("x-10.0.0.1@tcp"); err == nil {
+		t.Error("the PID x is accepted")
+	}
+}
+
+// PIDs of applications have bit 31, and not the three below it (mpilnd B.4).
+func TestIsApplication(t *testing.T) {
+	for pid, want := range map[PID]bool{
+		PIDUserFlag | 5: true, PIDUserFlag | 1<<28 - 1: true, PIDUserFlag: true,
+		PIDLustre: false, PIDLustre | PIDUserFlag: false, 5: false, 0: false, PIDAny: false, PIDUserFlag | 1<<28: false,
+	} {
+		if got := pid.IsApplication(); got != want {
+			t.Errorf("%s: %t", pid, got)
+		}
+	}
+}

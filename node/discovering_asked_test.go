@@ -90,6 +90,31 @@ func TestLoopbackIsNotDiscovered(t *testing.T) {
 	})
 }
 
+// A message to a process of an application is sent at once, because the process does not answer discovery. A message to
+// a node waits until its peer is discovered, also if the peer has called from an unprivileged port.
+//
+// decisions 242
+func TestMessagesToApplications(t *testing.T) {
+	for pid, want := range map[lnet.PID]lnet.MsgType{
+		lnet.PIDUserFlag | 5: lnet.MsgPut, lnet.PIDUserFlag | lnet.PIDLustre: lnet.MsgGet, lnet.PIDLustre: lnet.MsgGet, 5: lnet.MsgGet,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFabric()
+			a := f.discovering(t, a0)
+			inbox(t, f.discovering(t, b0))
+			synctest.Wait()
+			var sent []lnet.MsgType
+			f.show(func(h lnet.Header, _ []byte) { sent = append(sent, h.Type) })
+			to := lnet.ProcessID{NID: parseNID(t, b0), PID: pid}
+			_, err := a.PutWait(t.Context(), []byte("hello"), to, node.PutOptions{Portal: 4, Ack: true})
+			if err != nil || sent[0] != want {
+				t.Errorf("PID %s: %v, sent %v", pid, err, sent)
+			}
+			f.show(nil)
+		})
+	}
+}
+
 // Pings of any process are answered, whatever its PID.
 //
 // discovery 4.5

@@ -196,9 +196,10 @@ func (n *Node) remotePeer(m *message, target lnet.NID, t *topology) (*peerNI, er
 
 // discovers reports whether m's peer must be known before m is sent. This is true for
 // requests of this node and for forwarded requests, except for those to the reserved
-// portal (discovery 5.1).
+// portal, and for those to applications, which do not answer discovery (discovery 5.1).
 func (m *message) discovers() bool {
-	return !m.out.reserved && (m.tx.Header.Type == lnet.MsgPut || m.tx.Header.Type == lnet.MsgGet)
+	h := &m.tx.Header
+	return !m.out.reserved && !h.DestPID.IsApplication() && (h.Type == lnet.MsgPut || h.Type == lnet.MsgGet)
 }
 
 // regionOf returns the region that contains the first byte of the MD h, or nil if that

@@ -58,7 +58,8 @@ func (p *program) lstQuickCommand() *cobra.Command {
 		long: `Creates a session, runs a test in it, prints the results every second, and ends the
 session. If the program is interrupted or killed, lnetd ends the session on all nodes.
 
-IDS is a comma list of NIDs or NID ranges. Results are per client: MiB/s of data read or
+IDS is a comma list of NIDs or NID ranges. The PID of an MPI application and a hyphen may
+precede it. Results are per client: MiB/s of data read or
 written, requests per second, and the latencies of requests. Latencies are only available
 for the lnetd of this node.`,
 		example: `lnetdctl lst quick --from 10.0.0.1@tcp --to 10.0.0.2@tcp --size 1M

@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -417,4 +418,28 @@ func TestNodeInNoSession(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// The PID before a list of NIDs is that of nodes, or that of an application.
+//
+// decisions 242
+func TestPIDOfAGroup(t *testing.T) {
+	for text, want := range map[string]string{
+		"U5-10.0.0.[1-2]@tcp,10.0.0.1@tcp": "U5-10.0.0.1@tcp U5-10.0.0.2@tcp",
+		"2147483653-10.0.0.7@tcp":          "U5-10.0.0.7@tcp",
+		"10.0.0.[1-2]@tcp":                 "12345-10.0.0.1@tcp 12345-10.0.0.2@tcp",
+		"12345-10.0.0.1@tcp":               "12345-10.0.0.1@tcp",
+		"7-10.0.0.1@tcp":                   "",
+		"U12345-10.0.0.1@tcp":              "",
+		"x-10.0.0.1@tcp":                   "",
+	} {
+		all, err := parseIDs(text)
+		var got []string
+		for _, id := range all {
+			got = append(got, id.String())
+		}
+		if strings.Join(got, " ") != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
+		}
+	}
 }

@@ -53,13 +53,20 @@ func tooMany(what, name string) *Error {
 	return refuse(syscall.ENOMEM, what, name, "more than %d nodes are given at once", maxRows)
 }
 
-// parseIDs parses a list of NIDs in the syntax of lst: "10.0.0.[1-4]@tcp,10.0.1.1@tcp", where PID 12345 and a
-// hyphen may precede the first NID. It returns each node once.
+// parseIDs parses a list of NIDs in the syntax of lst: "10.0.0.[1-4]@tcp,10.0.1.1@tcp", where a PID and a hyphen may
+// precede the first NID. The PID is that of all nodes: 12345, or that of an application. It returns each node once.
 func parseIDs(text string) ([]lnet.ProcessID, *Error) {
 	fail := func(format string, args ...any) ([]lnet.ProcessID, *Error) {
 		return nil, refuse(syscall.EINVAL, "nodes", text, format, args...)
 	}
-	nids, err := lnet.ExpandNIDs(strings.TrimPrefix(text, lnet.PIDLustre.String()+"-"), maxNodes)
+	pid, list, err := lnet.CutPID(strings.TrimSpace(text))
+	if err != nil {
+		return fail("%v", err)
+	}
+	if pid != lnet.PIDLustre && !pid.IsApplication() {
+		return fail("the PID %s is neither %s nor that of an application", pid, lnet.PIDLustre)
+	}
+	nids, err := lnet.ExpandNIDs(list, maxNodes)
 	if err != nil {
 		return fail("%v", err)
 	}
@@ -71,7 +78,7 @@ func parseIDs(text string) ([]lnet.ProcessID, *Error) {
 		}
 		if !seen[n] {
 			seen[n] = true
-			ids = append(ids, lnet.ProcessID{NID: n, PID: lnet.PIDLustre})
+			ids = append(ids, lnet.ProcessID{NID: n, PID: pid})
 		}
 	}
 	return ids, nil

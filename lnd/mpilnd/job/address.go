@@ -28,7 +28,7 @@ func isClient(nid lnet.NID) bool { return !nid.IsLarge() && nid.Number()>>addres
 
 // validPID reports whether an application can have a PID.
 func validPID(pid lnet.PID, rankBits int) bool {
-	return pid>>pidBits == userPID>>pidBits && Slot(pid, rankBits) != 0
+	return pid.IsApplication() && Slot(pid, rankBits) != 0
 }
 
 // randomPID returns a PID for an application without proxies.
