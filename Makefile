@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-kills mpi-bench liblnetd liblnetd-soak conformance control-page metrics-page man tunables packages release ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-kills mpi-memory mpi-bench liblnetd liblnetd-soak liblnet-mpi conformance control-page metrics-page man tunables packages release ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,11 +101,17 @@ liblnetd: ## bin/liblnetd: the C library for clients of lnetd, its header, lnetd
 	client/c/build bin/liblnetd
 	go run ./client/c/man client/c/src/lnetd.h bin/liblnetd/man3
 
+liblnet-mpi: ## bin/liblnet_mpi: the C library for ranks of MPI applications, and its header
+	mpi/c/build bin/liblnet_mpi
+
 liblnetd-soak: ## programs that use liblnetd and move 10 GB, are killed 1,000 times, and survive lnetd's death 20 times
 	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestLibrarySoak$$' ./test/hosting -long
 
 mpi-kills: ## kill a rank or a proxy of an MPI job 50 times with each library; jobs end, and lnetd goes on
 	go test -tags mpi $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestKill$$' ./test/mpi -kills 50
+
+mpi-memory: ## a million messages through a proxy with each library, whose memory does not grow, and which is then idle
+	go test -tags mpi -count=1 -timeout 0 -v -run '^TestMemory$$' ./test/mpi -messages 1000000 -idle 10s
 
 mpi-bench: ## messages between two ranks, beside the plainest program in C, and an idle rank
 	go test -tags mpi -run '^$$' -bench 'Loads|Megabyte' -benchtime 3x ./lnd/mpilnd ./lnd/mpilnd/shim

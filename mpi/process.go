@@ -55,6 +55,7 @@ type Process struct {
 // others. Init succeeds once in a process.
 //
 // Errors wrap boundary.ErrNotBuilt, boundary.ErrNoLibrary or boundary.ErrLauncher if MPI cannot be used,
+// boundary.ErrThreads if the program has initialized MPI without MPI_THREAD_MULTIPLE,
 // boundary.ErrNoConnections if the library cannot connect jobs, and lnd.ErrTimeout if other processes have not called
 // Init in time.
 func Init(ctx context.Context, c Config) (*Process, error) {

@@ -112,7 +112,7 @@ var (
 	errDescriptorNoTMID   = fmt.Errorf("not within 1 to 4095: %w", syscall.EINVAL)
 	errDescriptorEmpty    = fmt.Errorf("must not be 0: %w", syscall.EINVAL)
 	errDescriptorMTU      = fmt.Errorf("more than %d bytes: %w", lnet.MTU, syscall.EFBIG)
-	errDescriptorPID      = fmt.Errorf("must be %d: %w", lnet.PIDLustre, syscall.EINVAL)
+	errDescriptorPID      = fmt.Errorf("must be %d or that of an application: %w", lnet.PIDLustre, syscall.EINVAL)
 	errDescriptorPortal   = fmt.Errorf("not within 1 to %d: %w", lnet.Portals-1, syscall.EINVAL)
 	errDescriptorNID      = errors.New("not a NID that a TM can have in this layout")
 )
@@ -222,7 +222,7 @@ func (r *rawPassive) passive() (Passive, error) {
 		return Passive{}, descriptorError("size", r.size, errDescriptorEmpty)
 	case r.size > lnet.MTU:
 		return Passive{}, descriptorError("size", r.size, errDescriptorMTU)
-	case r.pid != uint32(lnet.PIDLustre):
+	case lnet.PID(r.pid) != lnet.PIDLustre && !lnet.PID(r.pid).IsApplication():
 		return Passive{}, descriptorError("PID", r.pid, errDescriptorPID)
 	case !validPortal(uint64(r.portal)):
 		return Passive{}, descriptorError("portal", r.portal, errDescriptorPortal)

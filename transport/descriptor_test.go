@@ -92,6 +92,22 @@ func TestDescriptorsRoundTrip(t *testing.T) {
 	})
 }
 
+// A descriptor has the PID of a node, or that of an MPI application.
+//
+// decisions 244
+func TestPIDOfADescriptor(t *testing.T) {
+	for pid, want := range map[lnet.PID]bool{
+		lnet.PIDLustre: true, lnet.PIDUserFlag | 5: true, lnet.PIDUserFlag | lnet.PIDLustre: false, 5: false, 0: false, lnet.PIDAny: false,
+	} {
+		a := mustAddress(t, "10.0.0.1@tcp:12345:34:7")
+		a.PID = pid
+		p := Passive{Address: a, MatchBits: MakeMatchBits(a.TMID, 1), Queue: PassiveBulkSend, Size: 1}
+		if got, err := Descriptor(p.AppendDescriptor(nil)).Decode(); (err == nil) != want || want && got != p {
+			t.Errorf("PID %s: %+v, %v", pid, got, err)
+		}
+	}
+}
+
 // Decode refuses random bytes, or accepts only what encodes to the same bytes.
 //
 // transport-tests B (15)

@@ -44,6 +44,11 @@ bool lni_nid_valid(const struct lnetd_nid *nid)
 	return b[0] == LARGE || (b[0] == 0 && memcmp(b + 8, zeros, sizeof zeros) == 0);
 }
 
+bool lni_pid_valid(uint32_t pid)
+{
+	return pid == LNETD_PID || (pid >> 28 == 8 && pid != (UINT32_C(1) << 31 | LNETD_PID));
+}
+
 // number reads digits in a base from *text on, and moves *text behind them. It has at most 10.
 static bool number(const char **text, unsigned base, uint64_t most, uint32_t *out)
 {

@@ -85,7 +85,7 @@ int lni_desc_read(const void *desc, size_t length, struct lnetd_addr *peer, uint
 	}
 	if (*type != DESC_IN && *type != DESC_OUT)
 		return lni_fail(EINVAL, "the type of the descriptor is invalid");
-	if (!lni_nid_valid(&peer->nid) || peer->pid != LNETD_PID || peer->portal < 1 || peer->portal > 63 || peer->tmid < 1 ||
+	if (!lni_nid_valid(&peer->nid) || !lni_pid_valid(peer->pid) || peer->portal < 1 || peer->portal > 63 || peer->tmid < 1 ||
 	    peer->tmid >= LNETD_ANY_TM || *match_bits >> 52 != peer->tmid || *match_bits << 12 == 0 || *size == 0)
 		return lni_fail(EINVAL, "the address, the match bits or the size of the descriptor is invalid");
 	return 0;

@@ -226,6 +226,7 @@ int lni_desc_read(const void *desc, size_t length, struct lnetd_addr *peer, uint
 // address.c
 
 bool lni_nid_valid(const struct lnetd_nid *nid); // the bytes are a NID, and not 20 zeros
+bool lni_pid_valid(uint32_t pid); // the PID of a node, or of an MPI application
 bool lni_nid_zero(const struct lnetd_nid *nid);
 
 #endif

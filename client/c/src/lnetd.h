@@ -48,7 +48,7 @@ struct lnetd_nid {
 /* The address of a TM. */
 struct lnetd_addr {
 	struct lnetd_nid nid;
-	uint32_t pid;    /* LNETD_PID */
+	uint32_t pid;    /* LNETD_PID, or that of an MPI application */
 	uint32_t portal; /* 1 to 63; 34 is Motr's */
 	uint32_t tmid;   /* 1 to 4095, or LNETD_ANY_TM */
 };
@@ -244,8 +244,8 @@ LNETD_API void *lnetd_at(const lnetd_buf *buffer, size_t offset, size_t *contigu
 /* ---- transfer machines ---- */
 
 /*
- * lnetd_tm_start starts a TM. The NID of addr is one of lnetd_nids(), pid is LNETD_PID, tmid may be LNETD_ANY_TM.
- * completions is the number of entries of its completion ring, up to 16384; 0 is 1024. It only affects speed:
+ * lnetd_tm_start starts a TM. The NID of addr is one of lnetd_nids(), pid is LNETD_PID, or with liblnet_mpi that of the
+ * application, tmid may be LNETD_ANY_TM. completions is the number of entries of its completion ring, up to 16384; 0 is 1024. It only affects speed:
  * completions for which there is no room wait in lnetd. If more wait than lnetd_limits() permits, because the program
  * does not take its events, lnetd ends the connection with -ENOSPC. It blocks until lnetd answers. Errors: -EACCES: a
  * rule of lnetd; -EADDRINUSE; -EADDRNOTAVAIL: no number is free; -ENOENT: lnetd does not have the NID; -EDQUOT;

@@ -188,7 +188,7 @@ static int check_length(const lnetd_buf *b, uint64_t length)
 
 static int check_peer(const struct lnetd_addr *peer)
 {
-	if (!lni_nid_valid(&peer->nid) || peer->pid != LNETD_PID || peer->portal < 1 || peer->portal > 63 || peer->tmid < 1 ||
+	if (!lni_nid_valid(&peer->nid) || !lni_pid_valid(peer->pid) || peer->portal < 1 || peer->portal > 63 || peer->tmid < 1 ||
 	    peer->tmid >= LNETD_ANY_TM)
 		return lni_fail(EINVAL, "the address of the peer is invalid");
 	return 0;

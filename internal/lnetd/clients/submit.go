@@ -202,7 +202,7 @@ func validOperation(s *shm.Submission, queue transport.QueueType, size int) bool
 	case transport.PassiveBulkSend:
 		return length
 	}
-	peer := !s.Peer.IsZero() && s.PID == lnet.PIDLustre && allPortals.has(s.Portal) && allTMIDs.has(s.TMID)
+	peer := !s.Peer.IsZero() && (s.PID == lnet.PIDLustre || s.PID.IsApplication()) && allPortals.has(s.Portal) && allTMIDs.has(s.TMID)
 	if queue == transport.MsgSend {
 		return length && peer
 	}

@@ -15,6 +15,8 @@ var (
 	// ErrNoConnections means that an MPI library cannot connect jobs that were started separately.
 	ErrNoConnections = errors.New("this MPI library does not support connections between jobs: " +
 		"start the proxies and the application with one mpirun, or use Open MPI")
+	// ErrThreads means that the program has initialized MPI in a way that forbids LNet's thread to call it.
+	ErrThreads = errors.New("the program has initialized MPI without MPI_THREAD_MULTIPLE, which LNet's thread needs")
 	// ErrLauncher means that the program was not started by the mpirun of its MPI library, so that each process would
 	// be alone in a job.
 	ErrLauncher = errors.New("start the program with the mpirun of the MPI library that it uses")

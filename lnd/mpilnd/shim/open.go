@@ -102,7 +102,7 @@ func (m *mpi) initialize(o Options, l launcher) error {
 	}
 	err := l.checkSize(int(out.world), o)
 	if out.initialized == 0 && out.level < 2 {
-		err = errors.New("the program has initialized MPI without MPI_THREAD_MULTIPLE, which LNet's thread needs")
+		err = boundary.ErrThreads
 	}
 	if err != nil {
 		return errors.Join(err, m.failed("close", C.call_close(m.c)))
