@@ -59,14 +59,13 @@ func TestConnect(t *testing.T) {
 	built(t)
 	onLibraries(t, func(t *testing.T, l library) {
 		s := newSite(t, 2)
-		c := newConnection(t, s)
+		c := newConnection(s)
 		if l.kind == shim.MPICH {
 			p := c.startProxies(l)
 			if err := p.end(); err == nil || !strings.Contains(p.printed(), boundary.ErrNoConnections.Error()) {
 				t.Errorf("%v\n%s", err, p.printed())
 			}
-			t.Setenv(job.PortVariable, "any")
-			if out, err := l.run(t, "-n", "3", filepath.Join(programs, "mpiping")); err == nil || !strings.Contains(out, boundary.ErrNoConnections.Error()) {
+			if out, err := l.with(job.PortVariable+"=any").run(t, "-n", "3", filepath.Join(programs, "mpiping")); err == nil || !strings.Contains(out, boundary.ErrNoConnections.Error()) {
 				t.Errorf("%v\n%s", err, out)
 			}
 			return
@@ -74,7 +73,7 @@ func TestConnect(t *testing.T) {
 		l = withServer(t)
 		for range 2 {
 			p := c.startProxies(l)
-			s.talk(l.start(t, fmt.Sprint(talkers), s.order("talk")))
+			s.talk(c.application(l).start(t, fmt.Sprint(talkers), s.order("talk")))
 			if err := p.end(); err != nil {
 				t.Errorf("%v\n%s", err, p.printed())
 			}
@@ -95,15 +94,16 @@ func TestConnectFails(t *testing.T) {
 		}
 		l = withServer(t)
 		s := newSite(t, 1)
-		c := newConnection(t, s)
-		p := c.startProxies(l, "--timeout", "15s")
+		c := newConnection(s)
+		// The application waits for the proxies, so that their timeout is not too short for its start.
+		j := c.application(l).start(t, "2", s.order("load"))
+		p := c.startProxies(l, "--timeout", "8s")
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		port, err := job.Port("file:" + c.file)(ctx)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, p.printed())
 		}
-		j := l.start(t, "2", s.order("load"))
 		j.await("up", 2)
 		s.awaitProxies(0, 1)
 		if err := j.cmd.Process.Kill(); err != nil {
@@ -113,7 +113,7 @@ func TestConnectFails(t *testing.T) {
 			t.Errorf("%v\n%s", err, p.printed())
 		}
 		s.awaitProxies(0, 0)
-		t.Setenv(job.PortVariable, port)
+		l = l.with(job.PortVariable + "=" + port)
 		if out, err := l.run(t, "-n", "2", filepath.Join(programs, "mpiping"), "-timeout", "3"); err == nil {
 			t.Errorf("connected to a job that has ended\n%s", out)
 		}
@@ -126,15 +126,17 @@ type connection struct {
 	file string // has the name of the port
 }
 
-func newConnection(t *testing.T, s *site) *connection {
-	t.Helper()
-	c := &connection{s, filepath.Join(s.dir, "port")}
-	t.Setenv(job.PortVariable, "file:"+c.file)
-	return c
+func newConnection(s *site) *connection {
+	return &connection{s, filepath.Join(s.dir, "port")}
+}
+
+// application returns a library whose jobs connect to the proxies.
+func (c *connection) application(l library) library {
+	return l.with(job.PortVariable + "=file:" + c.file)
 }
 
 // startProxies starts the job of proxies.
 func (c *connection) startProxies(l library, options ...string) *running {
 	words := c.site.proxies(append(options, "--listen", c.file)...)
-	return l.launch(c.site.t, limit, job.PortVariable+"=", words[1:]...) // the words begin with ":"
+	return l.launch(c.site.t, limit, words[1:]...) // the words begin with ":"
 }

@@ -34,12 +34,27 @@ type order struct {
 	Shims   string        // directory of the shims
 	Targets []string      // NIDs behind the proxies
 	Limit   time.Duration // how long the job may take; 0: limit
+	File    string        // written when a rank has what it waits for
+	Pings   int           // of each rank
+}
+
+func (o order) String() string {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // roles are what ranks do between the start and the end of LNet.
 var roles = map[string]func(ctx context.Context, r *rank) error{
-	"talk": talk,
-	"load": load,
+	"talk":    talk,
+	"load":    load,
+	"compute": compute,
+	"flood":   flood,
+	"idle":    idleRank,
+	"lst":     takePart,
+	"fault":   survive,
 }
 
 // rank is a rank with LNet.

@@ -32,23 +32,19 @@ type running struct {
 func (l library) start(t testing.TB, ranks string, o order, words ...string) *running {
 	t.Helper()
 	o.Limit = cmp.Or(o.Limit, limit)
-	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.launch(t, o.Limit, rankEnv+"="+string(text), append([]string{"-n", ranks, program}, words...)...)
+	return l.with(rankEnv+"="+o.String()).launch(t, o.Limit, append([]string{"-n", ranks, program}, words...)...)
 }
 
-// launch starts a job that may take as long as most, with a setting in the environment.
-func (l library) launch(t testing.TB, most time.Duration, setting string, words ...string) *running {
+// launch starts a job that may take as long as most.
+func (l library) launch(t testing.TB, most time.Duration, words ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	j := &running{t: t, cmd: l.command(ctx, words...), lines: make(chan string, 256), ended: make(chan struct{})}
-	j.cmd.Env = append(os.Environ(), setting, "GORACE=atexit_sleep_ms=0")
+	j.cmd.Env = append(j.cmd.Env, "GORACE=atexit_sleep_ms=0")
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -104,8 +100,13 @@ func (j *running) printed() string {
 // await waits until each of n ranks has said something, and returns it by rank.
 func (j *running) await(what string, n int) map[int]said {
 	j.t.Helper()
+	return j.awaitWithin(patience, what, n)
+}
+
+func (j *running) awaitWithin(most time.Duration, what string, n int) map[int]said {
+	j.t.Helper()
 	all := make(map[int]said)
-	over := time.After(patience)
+	over := time.After(most)
 	for len(all) < n {
 		select {
 		case line, ok := <-j.lines:

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,10 +29,13 @@ var (
 	mpiNet = lnet.MakeNet(mpilnd.DefaultType, 0)
 )
 
+// hosts is the number of addresses of this run that sites have.
+var hosts atomic.Uint32
+
 // loopback returns a NID of this run whose address is one of the loopback device. Other runs use other addresses.
-func loopback(net lnet.Net, host byte) lnet.NID {
+func loopback(net lnet.Net, host uint32) lnet.NID {
 	pid := os.Getpid()
-	return lnet.NIDFromIP(net, netip.AddrFrom4([4]byte{127, byte(16 + pid>>8%200), byte(pid), host}))
+	return lnet.NIDFromIP(net, netip.AddrFrom4([4]byte{127, byte(16 + pid>>8%200), byte(pid), byte(1 + host%250)}))
 }
 
 // site is lnetd on one or two hosts, each with an NI on tcp and one on mpi, and routers between both, and a node that
@@ -39,6 +43,7 @@ func loopback(net lnet.Net, host byte) lnet.NID {
 type site struct {
 	t     *testing.T
 	dir   string
+	first uint32 // number of the first address
 	port  int
 	lnetd []*daemontest.Process
 	node  *node.Node
@@ -48,13 +53,13 @@ type site struct {
 // newSite starts n lnetd and the node.
 func newSite(t *testing.T, n int) *site {
 	t.Helper()
-	s := &site{t: t, dir: testenv.SocketDir(t)}
-	hosts := []string{loopback(tcpNet, 100).IP().String()}
+	s := &site{t: t, dir: testenv.SocketDir(t), first: hosts.Add(uint32(n)+1) - uint32(n)}
+	addresses := []string{loopback(tcpNet, s.first).IP().String()}
 	for k := range n {
-		hosts = append(hosts, s.nid(tcpNet, k).IP().String())
+		addresses = append(addresses, s.nid(tcpNet, k).IP().String())
 	}
 	var err error
-	if s.port, err = daemontest.FreePort(hosts...); err != nil {
+	if s.port, err = daemontest.FreePort(addresses...); err != nil {
 		t.Fatal(err)
 	}
 	for k := range n {
@@ -65,7 +70,7 @@ func newSite(t *testing.T, n int) *site {
 }
 
 // nid returns the NID of the k-th lnetd on a net.
-func (s *site) nid(net lnet.Net, k int) lnet.NID { return loopback(net, byte(101+k)) }
+func (s *site) nid(net lnet.Net, k int) lnet.NID { return loopback(net, s.first+1+uint32(k)) }
 
 // start starts the k-th lnetd.
 func (s *site) start(k int) *daemontest.Process {
@@ -79,6 +84,7 @@ global: {transaction_timeout: 31, retry_count: 2}
 lnetd:
   forwarding: enabled
   alive_router_check_interval: 1
+  selftest: {enabled: true}
   proxies: {socket: %s, net_types: [{name: mpi, number: %d}]}
 `, s.nid(tcpNet, k), s.nid(mpiNet, k), s.socket(k), mpilnd.DefaultType)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -110,7 +116,7 @@ func (s *site) startNode(n int) {
 			s.t.Error(err)
 		}
 	})
-	self := loopback(tcpNet, 100)
+	self := loopback(tcpNet, s.first)
 	if _, err = s.node.AddNI(s.t.Context(), d, lnd.Config{Net: tcpNet, NID: self}); err != nil {
 		s.t.Fatal(err)
 	}
