@@ -58,17 +58,14 @@ static int allocate(int fd, size_t size)
 	return e;
 }
 
-// map allocates all pages of a new memfd, and maps it.
+// map creates a memfd, and maps it. Its pages are not allocated yet.
 static int map(struct area *a)
 {
-	int e;
 	a->fd = memfd_create("liblnetd", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (a->fd < 0)
 		return lni_fail(errno, "memfd_create: %s", strerror(errno));
 	if (ftruncate(a->fd, (off_t)a->size) < 0)
 		return lni_fail(errno, "resize shared memory to %zu bytes: %s", a->size, strerror(errno));
-	if ((e = allocate(a->fd, a->size)) != 0)
-		return lni_fail(e == ENOSPC ? ENOMEM : e, "allocate %zu bytes of shared memory: %s", a->size, strerror(e));
 	if (fcntl(a->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return lni_fail(errno, "seal shared memory: %s", strerror(errno));
 	void *start = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
@@ -89,14 +86,22 @@ static int area_create(lnetd *d, size_t size, struct area **out)
 	a->fd = -1;
 	a->next = d->areas;
 	d->areas = a;
-	int result = map(a);
+	int result = map(a), e;
 	if (result == 0)
-		result = lni_area_offer(d, a);
-	if (result < 0)
+		result = lni_area_offer(d, a); // first, because lnetd may refuse it
+	if (result < 0) {
 		area_free(d, a);
-	else
-		*out = a;
-	return result;
+		return result;
+	}
+	if ((e = allocate(a->fd, a->size)) != 0) {
+		struct reply reply;
+		if (!atomic_load(&d->error))
+			lni_request(d, OP_AREA_DEL, &a->name, sizeof a->name, -1, 0, &reply);
+		area_free(d, a); // even if lnetd keeps it: without pages it is of no use
+		return lni_fail(e == ENOSPC ? ENOMEM : e, "allocate %zu bytes of shared memory: %s", a->size, strerror(e));
+	}
+	*out = a;
+	return 0;
 }
 
 // find_gap returns the place in the list of pieces before which size bytes are free from *offset on, or NULL.

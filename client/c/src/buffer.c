@@ -6,6 +6,8 @@
 
 #include "internal.h"
 
+lnetd_tm lni_no_tm;
+
 int lni_buf_offer(lnetd *d, lnetd_buf *b)
 {
 	struct reply reply;
@@ -143,16 +145,21 @@ int lnetd_register(lnetd *d, const struct iovec *ranges, int n, void *data, lnet
 int lnetd_deregister(lnetd_buf *b)
 {
 	lnetd *d = b->domain;
+	lnetd_tm *none = NULL;
 	struct reply reply;
 	int result = 0;
 	pthread_mutex_lock(&d->request);
-	if (atomic_load(&b->tm))
+	if (!atomic_compare_exchange_strong(&b->tm, &none, &lni_no_tm)) {
 		result = lni_fail(EBUSY, "the buffer has an operation");
-	else if (!atomic_load(&d->error))
-		result = lni_request(d, OP_BUF_DEREGISTER, &b->name, sizeof b->name, -1, 0, &reply);
-	if (result == 0 || (atomic_load(&d->error) && !atomic_load(&b->tm))) {
-		lni_buf_free(b);
-		result = 0;
+	} else {
+		if (!atomic_load(&d->error))
+			result = lni_request(d, OP_BUF_DEREGISTER, &b->name, sizeof b->name, -1, 0, &reply);
+		if (atomic_load(&d->error)) // lnetd has no buffers any more
+			result = 0;
+		if (result == 0)
+			lni_buf_free(b);
+		else
+			atomic_store(&b->tm, NULL);
 	}
 	pthread_mutex_unlock(&d->request);
 	return result;

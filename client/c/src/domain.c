@@ -102,6 +102,24 @@ static int join(lnetd *d)
 	return 0;
 }
 
+static bool printable(char c) { return c >= ' ' && c <= '~'; }
+
+static bool valid_name(const char *program)
+{
+	size_t n = 0;
+	while (n < NAME_SIZE && printable(program[n]))
+		n++;
+	return n < NAME_SIZE && program[n] == 0;
+}
+
+// name_program sets the name for displays. That of the executable is shortened, and may have any characters.
+static void name_program(char name[NAME_SIZE], const char *program)
+{
+	snprintf(name, NAME_SIZE, "%.*s", NAME_SIZE - 1, program ? program : program_invocation_short_name);
+	for (char *c = name; *c; c++)
+		*c = printable(*c) ? *c : '?';
+}
+
 int lnetd_open(lnetd **out, const char *path, const char *program, unsigned flags)
 {
 	*out = NULL;
@@ -109,6 +127,8 @@ int lnetd_open(lnetd **out, const char *path, const char *program, unsigned flag
 		return lni_fail(EINVAL, "lnetd_open has no such flags: %#x", flags);
 	if (path && strlen(path) >= sizeof ((lnetd *)0)->path)
 		return lni_fail(EINVAL, "the path of the socket has more than %zu bytes: %.200s", sizeof ((lnetd *)0)->path - 1, path);
+	if (program && !valid_name(program))
+		return lni_fail(EINVAL, "the name of a program has at most %d printable characters of ASCII, unlike %.200s", NAME_SIZE - 1, program);
 	lnetd *d = calloc(1, sizeof *d);
 	if (!d)
 		return lni_fail(ENOMEM, "no memory for a connection");
@@ -123,9 +143,7 @@ int lnetd_open(lnetd **out, const char *path, const char *program, unsigned flag
 		snprintf(d->path, sizeof d->path, "%s", path);
 	else
 		find_socket(d->path, sizeof d->path);
-	snprintf(d->program, sizeof d->program, "%.31s", program ? program : program_invocation_short_name);
-	for (char *c = d->program; *c; c++)
-		*c = *c >= ' ' && *c <= '~' ? *c : '?';
+	name_program(d->program, program);
 	pthread_mutex_lock(&d->request);
 	int result = join(d);
 	pthread_mutex_unlock(&d->request);

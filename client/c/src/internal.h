@@ -23,8 +23,10 @@ _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "words that two processes share cannot
 
 enum {
 	PAGE = 4096,
+	NAME_SIZE = sizeof ((struct wire_hello *)0)->program, // of a program, with its NUL
 	REASON_SIZE = TEXT_SIZE + 64, // room for a text with its NUL
 	MOST_BUFFERS = 1 << 20,       // indices of buffers that the library accepts
+	MOST_UNASKED = 1024,          // records that one call processes without a request; a socket holds fewer
 };
 
 // A memfd that lnetd and this process have mapped. It consists of pieces.
@@ -63,8 +65,8 @@ struct lnetd_buf {
 	struct span *spans;
 	bool copied; // some memory is of kind COPIED
 	struct wire_buf_name name;
-	// The TM that has an operation of it. An operation begins with an exchange of NULL. The fields below belong to
-	// that TM, and its lock guards them.
+	// The TM that has an operation of it, or lni_no_tm while it is deregistered. Both begin with an exchange of NULL.
+	// The fields below belong to that TM, and its lock guards them.
 	_Atomic(lnetd_tm *) tm;
 	uint32_t operation, longest, length, messages; // messages and length bytes may still come
 	uint8_t opcode;
@@ -74,7 +76,7 @@ struct lnetd_buf {
 struct lnetd {
 	pid_t pid; // of the process that has opened it
 	unsigned flags;
-	char program[32];
+	char program[NAME_SIZE];
 	char path[108];
 	_Atomic int patience;   // ms
 	_Atomic int64_t heard;  // ns, when lnetd has last shown that it runs
@@ -168,7 +170,10 @@ struct reply {
 // bytes, unless size is ANY_SIZE. d->request is held.
 int lni_request(lnetd *d, enum opcode opcode, const void *body, size_t length, int fd, size_t size, struct reply *reply);
 #define ANY_SIZE ((size_t)-1)
-void lni_hear(lnetd *d);     // processes what lnetd has sent without a request, without blocking. d->request is held
+
+// lni_hear processes what lnetd has sent without a request, without blocking: at most MOST_UNASKED records. d->request is
+// held.
+void lni_hear(lnetd *d);
 bool lni_try_hear(lnetd *d); // lni_hear, unless another thread makes a request; it then returns false
 int lni_send_nop(lnetd *d);  // sends a NOP unless one is unanswered or d->request is held; does not block
 void lni_close_fds(int fds[MOST_FDS]);
@@ -196,6 +201,8 @@ int lni_replace(struct piece *p);   // replaces the pages at p->user by those of
 int lni_give_back(struct piece *p); // undoes it, if it was done
 
 // buffer.c
+
+extern lnetd_tm lni_no_tm; // no TM: see lnetd_buf.tm
 
 int lni_buf_offer(lnetd *d, lnetd_buf *b); // registers a buffer with lnetd
 void lni_buf_free(lnetd_buf *b);

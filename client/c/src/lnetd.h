@@ -62,7 +62,7 @@ struct lnetd_addr {
 /*
  * lnetd_nid_parse reads a NID: "10.0.0.1@tcp", "2001:db8::1@tcp1", "10.0.0.1@o2ib", "0@lo", "5@gni". For a net whose
  * type has no name it reads what lnetd_nid_print writes: "5@<127:2>" is address 5 (hexadecimal) on net 2 of type 127.
- * Errors: -EINVAL.
+ * As everywhere in LNet, an address without "@" is one of net tcp: "10.0.0.1". Errors: -EINVAL.
  */
 LNETD_API int lnetd_nid_parse(const char *text, struct lnetd_nid *nid);
 
@@ -87,8 +87,9 @@ LNETD_API int lnetd_addr_print(const struct lnetd_addr *addr, char *text, size_t
 /*
  * lnetd_open connects to lnetd. path is its socket; NULL is the default: /run/lnetd/lnetd.sock for root, and for others
  * $XDG_RUNTIME_DIR/lnetd/lnetd.sock, or without that variable lnetd-UID/lnetd.sock in $TMPDIR or /tmp; or root's if
- * that does not exist. program is a name for displays, up to 31 characters of ASCII; NULL is the name of the
- * executable. flags: 0 or LNETD_POLLING. It blocks until lnetd answers, at most for 10 s for each of a few steps.
+ * that does not exist. program is a name for displays, up to 31 printable characters of ASCII; NULL is the name of the
+ * executable, shortened if necessary. flags: 0 or LNETD_POLLING. It blocks until lnetd answers, at most for 10 s for
+ * each of a few steps.
  *
  * Errors: -ENOENT, -ECONNREFUSED: no lnetd runs there; -EACCES: lnetd's rules do not permit it; -EDQUOT: the user has
  * too many connections; -EOPNOTSUPP: lnetd is too old; -ETIMEDOUT: lnetd does not answer; -EINVAL: an argument;
@@ -113,12 +114,12 @@ LNETD_API void lnetd_close(lnetd *d);
 LNETD_API int lnetd_fd(const lnetd *d);
 
 /*
- * lnetd_process reads what lnetd has sent without a request. It does not block. It returns 0; or, if lnetd has
- * announced its end, the number of seconds until then (1 or more); or an error if the connection has ended: -EPIPE:
- * lnetd has died; -ESHUTDOWN: it has stopped; -ECONNABORTED: its administrator has disconnected the program; -EPROTO:
- * lnetd has sent something invalid; other errors are lnetd's reason. lnetd_text() is that reason in words. Then the
- * remaining events come, up to LNETD_DOWN from each TM, for at most some seconds. After that call lnetd_reopen() or
- * lnetd_close().
+ * lnetd_process reads what lnetd has sent without a request. It does not block, and reads at most 1024 records; if there
+ * are more, lnetd_fd() remains readable. It returns 0; or, if lnetd has announced its end, the number of seconds until
+ * then (1 or more); or an error if the connection has ended: -EPIPE: lnetd has died; -ESHUTDOWN: it has stopped;
+ * -ECONNABORTED: its administrator has disconnected the program; -EPROTO: lnetd has sent something invalid; other errors
+ * are lnetd's reason. lnetd_text() is that reason in words. Then the remaining events come, up to LNETD_DOWN from each
+ * TM, for at most some seconds. After that call lnetd_reopen() or lnetd_close().
  */
 LNETD_API int lnetd_process(lnetd *d);
 
@@ -189,7 +190,8 @@ LNETD_API int lnetd_nids(lnetd *d, struct lnetd_nid *nids, int most);
 /*
  * lnetd_alloc allocates zeroed memory that lnetd can access without a copy. It is aligned to 64 bytes, and to a page if
  * it has a page or more. It counts for the quota of memory, in areas of 1 MiB or more. It survives the end of lnetd. It
- * may block until lnetd answers. Errors: -EDQUOT: a quota; -ENOMEM; -EINVAL: size is 0; those of lnetd_process().
+ * may block until lnetd answers, and uses memory only after lnetd has agreed. Errors: -EDQUOT: a quota; -ENOMEM;
+ * -EINVAL: size is 0; those of lnetd_process().
  */
 LNETD_API int lnetd_alloc(lnetd *d, size_t size, void **memory);
 
@@ -228,7 +230,10 @@ LNETD_API int lnetd_free(lnetd *d, void *memory);
  */
 LNETD_API int lnetd_register(lnetd *d, const struct iovec *ranges, int n, void *data, lnetd_buf **buffer);
 
-/* lnetd_deregister ends a buffer. It blocks until lnetd answers. Errors: -EBUSY: it has an operation. */
+/*
+ * lnetd_deregister ends a buffer. It blocks until lnetd answers. An operation that another thread begins meanwhile fails
+ * with -EBUSY. Errors: -EBUSY: the buffer has an operation.
+ */
 LNETD_API int lnetd_deregister(lnetd_buf *buffer);
 
 /* lnetd_buf_size returns the size of a buffer in bytes, lnetd_buf_data what lnetd_register() was given. */

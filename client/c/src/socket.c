@@ -132,7 +132,7 @@ static bool unasked(lnetd *d, const int fds[MOST_FDS])
 void lni_hear(lnetd *d)
 {
 	int fds[MOST_FDS];
-	while (!atomic_load(&d->over) && receive(d, fds)) {
+	for (int n = 0; n < MOST_UNASKED && !atomic_load(&d->over) && receive(d, fds); n++) {
 		if (!unasked(d, fds)) {
 			lni_close_fds(fds);
 			lni_break(d, EPROTO, "lnetd has sent a reply to nothing");
@@ -233,12 +233,15 @@ int lni_request(lnetd *d, enum opcode opcode, const void *body, size_t length, i
 {
 	uint32_t sequence;
 	int64_t since = lni_now();
+	int others = 0; // records that are no reply
 	while ((sequence = transmit(d, opcode, body, length, fd)) == 0) {
 		int e = errno;
 		if (e != EAGAIN)
 			return lni_fail(e, "send a request to lnetd: %s", strerror(e));
 		await(d, since); // at most a NOP is unanswered, so lnetd does not read
 		lni_hear(d);
+		if (++others > MOST_UNASKED)
+			lni_break(d, EPROTO, "lnetd sends notices, and does not read a request");
 		if (atomic_load(&d->error))
 			return lni_ended(d);
 	}
@@ -251,6 +254,8 @@ int lni_request(lnetd *d, enum opcode opcode, const void *body, size_t length, i
 			if (!unasked(d, reply->fds)) {
 				lni_close_fds(reply->fds);
 				lni_break(d, EPROTO, "lnetd has sent a reply to nothing");
+			} else if (++others > MOST_UNASKED) {
+				lni_break(d, EPROTO, "lnetd sends notices, and no reply to a request");
 			}
 		} else if (!atomic_load(&d->over)) {
 			await(d, since);

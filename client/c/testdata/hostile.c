@@ -4,18 +4,20 @@
 //	hostile bytes       damages each byte of each record, of the ring file and of a completion; before that, the
 //	                    largest range has the largest number of bytes
 //	hostile random N    N times what random numbers say
+//	hostile flood       the socket always has another notice, and no reply
 //
 // With -DLIBFUZZER it is a target of libFuzzer, which looks for inputs that reach new code:
 //
 //	clang -DLIBFUZZER -g -O1 -fsanitize=fuzzer,address,undefined -Isrc testdata/hostile.c $(ls src/*.c | grep -v connect) -pthread
 //
 // The program ends with abort, or by a sanitizer, if something is wrong. It has its own lni_connect instead of the
-// library's.
+// library's, and its own recvmsg.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -28,6 +30,8 @@ static size_t input_left;
 static int damaged = -1; // the byte to damage, of all
 static int position;     // of the next byte that is sent
 static uint64_t range_size = 4096;
+static bool flooding; // each recvmsg returns a notice
+static unsigned notices;
 
 static uint8_t byte(void)
 {
@@ -250,6 +254,22 @@ static int run(void)
 	return 0;
 }
 
+ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	static const struct {
+		struct wire_header header;
+		uint32_t kind;
+		int32_t value;
+	} notice = { { RECORD_MAGIC, 1, OP_NOTICE, sizeof notice, 0, 0, 0 }, NOTICE_DESCRIPTORS, 48 };
+	if (!flooding)
+		return syscall(SYS_recvmsg, fd, m, flags);
+	notices++;
+	memcpy(m->msg_iov->iov_base, &notice, sizeof notice);
+	m->msg_controllen = 0;
+	m->msg_flags = 0;
+	return sizeof notice;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	input = data;
@@ -258,9 +278,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef LIBFUZZER
+static void flood(void)
+{
+	lnetd *d;
+	MUST(lnetd_open(&d, "/nowhere", "hostile", 0));
+	flooding = true;
+	MUST(lnetd_process(d));
+	CHECK(notices > 0 && notices <= MOST_UNASKED, "one call has read %u notices", notices);
+	REFUSED(EPROTO, lnetd_ping(d));
+	REFUSED(EPROTO, lnetd_process(d));
+	lnetd_close(d);
+}
+
 int main(int argc, char **argv)
 {
-	if (argc == 2) {
+	if (argc == 2 && strcmp(argv[1], "flood") == 0) {
+		flood();
+	} else if (argc == 2) {
 		int last = 0;
 		range_size = UINT64_MAX;
 		run();
@@ -271,7 +305,7 @@ int main(int argc, char **argv)
 			last = position;
 		}
 	} else {
-		CHECK(argc == 3, "usage: hostile bytes | hostile random N");
+		CHECK(argc == 3, "usage: hostile bytes | hostile random N | hostile flood");
 		uint32_t seed = 12345;
 		for (int n = atoi(argv[2]); n > 0; n--) {
 			uint8_t data[256];
