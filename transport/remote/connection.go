@@ -55,7 +55,10 @@ type call struct {
 	done   chan struct{}
 	body   []byte
 	fds    []int // received descriptors, owned by the waiting caller
-	err    error
+	// fdsLost means that lnetd has carried out the request, but this process has too many open files for the
+	// descriptors of the reply. Then fds is empty.
+	fdsLost bool
+	err     error
 }
 
 // newConnection returns a connection on socket. The caller must call start before it sends requests.
@@ -240,11 +243,13 @@ func (c *connection) read() {
 			c.end(err)
 			return
 		}
-		if err = bad; err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		// The kernel also truncates descriptors if this process has too many open files.
+		fdsLost := flags&unix.MSG_CTRUNC != 0
+		if err = bad; err == nil && (flags&unix.MSG_TRUNC != 0 || fdsLost && len(fds) == maxFDs) {
 			err = errTruncated
 		}
 		if err == nil {
-			err = c.dispatch(record[:n], fds)
+			err = c.dispatch(record[:n], fds, fdsLost)
 		}
 		if err != nil {
 			closeAll(fds)
@@ -273,9 +278,9 @@ func closeAll(fds []int) {
 	}
 }
 
-// dispatch passes a record to the call that it answers, or to handleNotice. If it returns nil, it has taken
-// ownership of the descriptors.
-func (c *connection) dispatch(record []byte, fds []int) error {
+// dispatch passes a record to the call that it answers, or to handleNotice. fdsLost means that lnetd has sent
+// more descriptors. If dispatch returns nil, it has taken ownership of the descriptors.
+func (c *connection) dispatch(record []byte, fds []int, fdsLost bool) error {
 	h, body, err := protocol.DecodeReply(record)
 	if err != nil {
 		return err
@@ -285,7 +290,7 @@ func (c *connection) dispatch(record []byte, fds []int) error {
 	if h.Opcode != protocol.OpNotice && h.Status == 0 {
 		wanted = h.Opcode.ReplyFDs()
 	}
-	if len(fds) != wanted {
+	if len(fds) > wanted || fdsLost != (len(fds) < wanted) {
 		return fmt.Errorf("remote: lnetd sent an unexpected number of %d file descriptors with %v: %w", len(fds), h.Opcode, syscall.EPROTO)
 	}
 	if h.Opcode == protocol.OpNotice {
@@ -299,7 +304,11 @@ func (c *connection) dispatch(record []byte, fds []int) error {
 	}
 	delete(c.calls, h.Sequence)
 	c.mu.Unlock()
-	a.body, a.fds, a.err = append([]byte(nil), body...), fds, h.Failure(body)
+	if fdsLost {
+		closeAll(fds)
+		fds = nil
+	}
+	a.body, a.fds, a.fdsLost, a.err = append([]byte(nil), body...), fds, fdsLost, h.Failure(body)
 	close(a.done)
 	<-c.slots
 	return nil

@@ -33,7 +33,9 @@ type fake struct {
 	mu sync.Mutex // guards the fields below
 	// answer, if not nil, can replace the reply to a request by a record. It returns false to get the
 	// default reply.
-	answer   func(h protocol.Header, r protocol.Request) (record []byte, mine bool)
+	answer func(h protocol.Header, r protocol.Request) (record []byte, mine bool)
+	// sending, if not nil, is called before each default reply is sent.
+	sending  func()
 	hello    *protocol.Hello
 	requests []protocol.Opcode
 	ranges   [][]protocol.Range // of each buffer
@@ -176,6 +178,9 @@ func (f *fake) agree(h protocol.Header, r protocol.Request, fds []int) {
 		reply = &protocol.Counters{}
 	case *protocol.StatsGet:
 		reply = &protocol.Counters{Submissions: 1, Completions: 2, BellWrites: 3, BellReads: 4, Requests: 5}
+	}
+	if f.sending != nil {
+		f.sending()
 	}
 	f.send(must(f.t, reply, h), out...)
 }

@@ -7,10 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
@@ -191,4 +196,59 @@ func TestFindSocket(t *testing.T) {
 	if got := filepath.Dir(FindSocket()); got != api.RunDir() && got != api.SystemRunDir {
 		t.Errorf("the socket is in %s, the others in %s", got, api.RunDir())
 	}
+}
+
+// Given a process that may open no more files, or too few, when a TM is started, then StartTM returns EMFILE.
+// lnetd has stopped the TM, no file remains open, and the domain works.
+//
+// transport 9.2
+func TestTooManyFiles(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	setLimit := func(n uint64) {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: limit.Max}); err != nil {
+			t.Error(err)
+		}
+	}
+	defer setLimit(limit.Cur)
+	f := newFake(t, Config{})
+	d := f.open()
+	if _, err := d.NIDs(t.Context()); err != nil { // from here on the fake uses the same files
+		t.Fatal(err)
+	}
+	before := openFiles(t)
+	for spare := range 3 {
+		fd := mustFD(t) // the lowest number that is free
+		_ = unix.Close(fd)
+		f.mu.Lock()
+		f.sending = sync.OnceFunc(func() { setLimit(uint64(fd + spare)) })
+		f.mu.Unlock()
+		_, err := d.StartTM(t.Context(), transport.Address{NID: fakeNID, PID: lnet.PIDLustre, Portal: 34, TMID: 5}, 32)
+		setLimit(limit.Cur)
+		if !errors.Is(err, syscall.EMFILE) {
+			t.Errorf("with %d spare files: %v", spare, err)
+		}
+		if n := f.count(protocol.OpTMStop); n != spare+1 {
+			t.Errorf("%d TMs were stopped, not %d", n, spare+1)
+		}
+		if n := openFiles(t); n != before {
+			t.Errorf("%d files are open, not %d", n, before)
+		}
+	}
+	f.mu.Lock()
+	f.sending = nil
+	f.mu.Unlock()
+	f.start(d)
+}
+
+// openFiles returns the number of open files of this process.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
 }

@@ -59,8 +59,8 @@ type tm struct {
 }
 
 // StartTM implements transport.CoreDomain with a request to lnetd. It may block until ctx ends. It also returns
-// EDQUOT if the quota of TMs or of ring entries is used up, and EACCES if lnetd's rules do not permit this
-// program to use the address.
+// EDQUOT if the quota of TMs or of ring entries is used up, EACCES if lnetd's rules do not permit this program to
+// use the address, and EMFILE if this process has too many open files.
 func (d *domain) StartTM(ctx context.Context, a transport.Address, completions int) (transport.CoreTM, error) {
 	t, err := d.startTM(ctx, a, completions)
 	if err != nil {
@@ -86,6 +86,10 @@ func (d *domain) startTM(ctx context.Context, a transport.Address, completions i
 	if err := d.connection.decode(c, &reply); err != nil {
 		closeAll(c.fds)
 		return nil, err
+	}
+	if c.fdsLost {
+		d.undoStart(c)
+		return nil, fmt.Errorf("receive the descriptors of the ring: %w", syscall.EMFILE)
 	}
 	ring, err := shm.AttachRing(shared.Files{Ring: c.fds[0], Submissions: c.fds[1], Completions: c.fds[2]})
 	if err != nil {
