@@ -2,6 +2,7 @@ package examples
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -128,26 +129,89 @@ func TestClient(t *testing.T) {
 	}
 }
 
+// Given survive, echo on another node, and an lnetd, when lnetd is killed, and started again later, then survive
+// connects again, and goes on with the number that has no answer yet. When it is interrupted, it ends.
+func TestSurvive(t *testing.T) {
+	survive, echo := build(t, "survive"), build(t, "echo")
+	port, err := daemontest.FreePort("127.0.0.1", "127.0.0.2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch, socket := prepareDaemon(t, "127.0.0.2@tcp", port)
+	daemon := daemontest.Run(t, launch)
+	const address = "127.0.0.1@tcp:12345:34:1"
+	startEcho(t, echo, strconv.Itoa(port), address)
+	program := exec.CommandContext(t.Context(), survive, "-socket", socket, "-from", "127.0.0.2@tcp:12345:34:*", address)
+	var complaints bytes.Buffer
+	program.Stderr = &complaints
+	out, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	answers, lines := 0, bufio.NewScanner(out)
+	next := func() bool { // reads a line and reports whether it is the next answer
+		if !lines.Scan() {
+			t.Fatalf("survive ends after %d answers: %v\n%s", answers, program.Wait(), &complaints)
+		}
+		is := lines.Text() == fmt.Sprint("answer ", answers+1)
+		if is {
+			answers++
+		} else if lines.Text() != "connected again" {
+			t.Fatalf("after answer %d survive says %q", answers, lines.Text())
+		}
+		return is
+	}
+	next()
+	for range 2 {
+		daemon.Kill(t)
+		daemon = daemontest.Run(t, launch)
+		for next() { // until survive has connected again
+		}
+		if !next() {
+			t.Errorf("after it has connected again survive says %q", lines.Text())
+		}
+	}
+	if err := program.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	if err := program.Wait(); err != nil {
+		t.Errorf("survive: %v\n%s", err, &complaints)
+	}
+}
+
 // startDaemon starts an lnetd with one NID and returns the path of its socket for programs.
 func startDaemon(t *testing.T, nid string, port int) string {
+	t.Helper()
+	launch, socket := prepareDaemon(t, nid, port)
+	daemontest.Run(t, launch)
+	return socket
+}
+
+// prepareDaemon builds lnetd, and returns how to start it with one NID, and the path of its socket for programs.
+func prepareDaemon(t *testing.T, nid string, port int) (launch daemontest.Launch, socket string) {
 	t.Helper()
 	programs, dir := t.TempDir(), testenv.SocketDir(t)
 	if err := daemontest.Build(programs); err != nil {
 		t.Fatal(err)
 	}
-	socket, control := filepath.Join(dir, "lnetd.sock"), filepath.Join(dir, "control.sock")
+	socket = filepath.Join(dir, "lnetd.sock")
+	control := filepath.Join(dir, "control.sock")
 	config := filepath.Join(programs, "lnetd.yaml")
 	if err := os.WriteFile(config, []byte("lnetd: {transport: {socket: "+socket+"}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	daemontest.Run(t, daemontest.Launch{
+	return daemontest.Launch{
 		Name: "lnetd", Programs: programs, Socket: control,
 		Command: []string{
 			filepath.Join(programs, "lnetd"), "--config", config, "--control-socket", control,
 			"--net", nid, "--port", strconv.Itoa(port),
 		},
-	})
-	return socket
+	}, socket
 }
 
 // startEcho starts echo and waits until it listens.
