@@ -18,6 +18,7 @@ import (
 type variant struct {
 	name, compiler string
 	flags          []string
+	under          []string // a command that runs programs, with its options; usually none
 }
 
 // variants are all of them. The sanitizers end a program that does something undefined.
@@ -104,8 +105,8 @@ type program struct {
 // begin starts a program of testdata. The test waits for its end with finish.
 func (v *variant) begin(t testing.TB, source string, arguments ...string) *program {
 	t.Helper()
-	path := v.compile(t, source)
-	p := &program{Cmd: exec.CommandContext(t.Context(), path, arguments...)} // go test has a time limit
+	command := slices.Concat(v.under, []string{v.compile(t, source)}, arguments)
+	p := &program{Cmd: exec.CommandContext(t.Context(), command[0], command[1:]...)} // go test has a time limit
 	p.Cmd.Stderr = &p.complaints
 	return p
 }
