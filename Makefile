@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-kills mpi-memory mpi-bench liblnetd liblnetd-soak liblnet-mpi conformance control-page metrics-page man tunables packages release ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-kills mpi-memory mpi-bench liblnetd liblnetd-soak liblnetd-bench liblnet-mpi conformance control-page metrics-page man tunables packages release ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ liblnet-mpi: ## bin/liblnet_mpi: the C library for ranks of MPI applications, an
 
 liblnetd-soak: ## programs that use liblnetd and move 10 GB, are killed 1,000 times, and survive lnetd's death 20 times
 	go test $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestLibrarySoak$$' ./test/hosting -long
+
+liblnetd-bench: ## round trips of programs in C, Go and Python over one lnetd and two, beside the simplest program
+	go test -count=1 -timeout 0 -run '^$$' -bench '^BenchmarkLibraryExchange$$' -benchtime 25x ./test/hosting
 
 mpi-kills: ## kill a rank or a proxy of an MPI job 50 times with each library; jobs end, and lnetd goes on
 	go test -tags mpi $(if $(RACE),-race -exec $(CURDIR)/.ci/race) -count=1 -timeout 0 -v -run '^TestKill$$' ./test/mpi -kills 50

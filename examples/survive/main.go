@@ -33,12 +33,21 @@ func main() {
 	socket := flag.String("socket", "", "lnetd's socket for programs (default that of this host's lnetd)")
 	from := flag.String("from", "0@lo:12345:34:*", "address of this program")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	c := &client{core: remote.New(remote.Config{Path: *socket}), from: *from}
-	if err := c.run(ctx, flag.Arg(0)); err != nil && ctx.Err() == nil {
+	if err := run(*socket, *from, flag.Arg(0)); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// run sends numbers until the program is interrupted.
+func run(socket, from, to string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	c := &client{core: remote.New(remote.Config{Path: socket}), from: from}
+	err := c.sendNumbers(ctx, to)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // client is a messenger that is opened again after lnetd has ended.
@@ -48,8 +57,8 @@ type client struct {
 	m    *transport.Messenger // nil if lnetd has ended
 }
 
-// run sends numbers until ctx ends. It returns an error if lnetd does not run at the beginning.
-func (c *client) run(ctx context.Context, to string) error {
+// sendNumbers sends numbers until ctx ends. It returns an error if lnetd does not run at the beginning.
+func (c *client) sendNumbers(ctx context.Context, to string) error {
 	peer, err := transport.ParseAddress(to)
 	if err != nil {
 		return err

@@ -36,6 +36,7 @@ type order struct {
 var roles = map[string]func(ctx context.Context, o order, in *bufio.Scanner) error{
 	"echo":    beEcho,
 	"ping":    bePing,
+	"asker":   beAsker,
 	"worker":  beWorker,
 	"server":  beServer,
 	"victim":  beVictim,

@@ -212,11 +212,11 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Rest waits for the end of the output and returns the lines that were not expected. It ends the test after Patience.
+// Rest waits for the end of the output and returns the lines that were not expected. It ends the test if the process
+// prints nothing for Patience.
 func (p *Process) Rest() []string {
 	p.t.Helper()
 	var rest []string
-	over := time.After(Patience)
 	for {
 		select {
 		case line, ok := <-p.lines:
@@ -224,14 +224,14 @@ func (p *Process) Rest() []string {
 				return rest
 			}
 			rest = append(rest, line)
-		case <-over:
+		case <-time.After(Patience):
 			p.t.Fatalf("%s does not end:\n%s", p.name, p.Output())
 		}
 	}
 }
 
 // Wait waits until the process has ended by itself and its output was read, and returns its result. It ends the test
-// after Patience.
+// if the process prints nothing for Patience and does not end.
 func (p *Process) Wait() error {
 	p.t.Helper()
 	p.Rest()
