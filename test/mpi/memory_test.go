@@ -43,12 +43,12 @@ func TestMemory(t *testing.T) {
 		before := memory(t, proxy)
 		done := j.awaitWithin(o.Limit, "done", ranks)
 		after := memory(t, proxy)
-		t.Logf("after %d of %d messages the proxy has %d KiB, after all of them %d KiB", *messages/warmth, *messages, before>>10, after>>10)
+		t.Logf("%s: after %d of %d messages the proxy has %d KiB, after all of them %d KiB", l.kind, *messages/warmth, *messages, before>>10, after>>10)
 		if after > before+noise {
 			t.Errorf("the memory of the proxy grows from %d bytes to %d", before, after)
 		}
 		if *idle > 0 {
-			checkIdle(t, proxy)
+			checkIdle(t, l, proxy)
 		}
 		s.stopLoad(done)
 		if err := j.end(); err != nil {
@@ -130,15 +130,15 @@ func memory(t testing.TB, pid int) int {
 }
 
 // checkIdle measures a proxy whose application does nothing.
-func checkIdle(t *testing.T, pid int) {
+func checkIdle(t *testing.T, l library, pid int) {
 	t.Helper()
 	const most = 2 // percent of a processor
 	before := processorTime(t, pid)
 	<-time.After(*idle)
 	part := 100 * (processorTime(t, pid) - before).Seconds() / idle.Seconds()
-	t.Logf("an idle proxy uses %.1f %% of a processor", part)
+	t.Logf("an idle proxy of %s uses %.1f %% of a processor", l.kind, part)
 	if part >= most {
-		t.Errorf("an idle proxy uses %.1f %% of a processor", part)
+		t.Errorf("that is not below %d %%", most)
 	}
 }
 
