@@ -13,7 +13,7 @@ TAGS ?=
 TIME ?= 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-kills mpi-memory mpi-bench liblnetd liblnetd-soak liblnetd-bench liblnet-mpi conformance control-page metrics-page man tunables packages release ci clean
+.PHONY: help build run test test-all race lint fmt check fuzz bench bounds netns sim convergence explore programs soak hosting proxies service rdma rdma-bench mpi mpi-shims mpi-kills mpi-memory mpi-bench liblnetd liblnetd-soak liblnetd-bench liblnet-mpi conformance control-page findings-page metrics-page man tunables packages release ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ conformance: ## bin/conformance.md: which test shows which rule of the specifica
 
 control-page: ## docs/control.md and docs/selftest.md: requests, codes and replies
 	go test -count=1 -run '^TestPageIsUpToDate$$' ./internal/lnetd/control/server -update
+
+findings-page: ## docs/findings.md: what lnetdctl doctor finds
+	go test -count=1 -run '^TestPage$$' ./internal/lnetd/diagnosis -update
 
 metrics-page: ## docs/metrics.md: names, types and labels of metrics
 	go test -count=1 -run '^TestNames$$' ./internal/lnetd/metrics -update

@@ -72,6 +72,7 @@ type options struct {
 	reference    bool
 	schema       bool
 	check        bool
+	json         bool
 	// running is set if the command line was valid, so that an error is not about the command line.
 	running bool
 }
@@ -91,6 +92,9 @@ func (o *options) command(do func() error) *cobra.Command {
 			if c.Flags().Changed(lustreCompat) {
 				o.override.LustreCompat = &o.lustreCompat
 			}
+			if o.json && !o.check {
+				return errors.New("option '--json' needs the option --check")
+			}
 			o.running = true
 			return do()
 		},
@@ -108,6 +112,7 @@ func (o *options) command(do func() error) *cobra.Command {
 	f.StringVar(&o.override.WebConfig, "web.config.file", "", "`FILE` with the TLS and password settings of /metrics, in the format of Prometheus exporters (default none)")
 	f.StringVar(&o.override.LogLevel, "log-level", "", "lowest `LEVEL` to log: debug, info, warn, error (default info)")
 	f.BoolVar(&o.check, "check", false, "check the configuration file and the command line, report all errors, and exit")
+	f.BoolVar(&o.json, "json", false, "print the result of --check as JSON, and whether the ports of the NIs are free")
 	f.BoolVar(&o.reference, "print-reference-config", false, "print a configuration file with every key and its default, and exit")
 	f.BoolVar(&o.schema, "print-config-schema", false, "print a JSON Schema of configuration files, and exit")
 	cli.Once(c)
@@ -126,6 +131,9 @@ func (o *options) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	c, err := o.load()
+	if o.json {
+		return o.checkedJSON(stdout, &c, err)
+	}
 	if err != nil {
 		return err
 	}

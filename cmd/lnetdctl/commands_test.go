@@ -446,7 +446,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 }
 
 // alone are the commands that need no daemon.
-var alone = map[string]bool{"version": true, "completion": true, "legacy2yaml": true, "nidlist": true, "service-id": true}
+var alone = map[string]bool{"version": true, "completion": true, "legacy2yaml": true, "nidlist": true, "service-id": true, "doctor": true}
 
 // Without a daemon every command reports that and fails.
 //

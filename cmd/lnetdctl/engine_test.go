@@ -24,6 +24,7 @@ func TestNoEngine(t *testing.T) {
 	want := []string{
 		"cmd/internal/cli", "lnet", "internal/lnetd/control/api", "selftest/latency", "selftest/message", "selftest/report",
 		"internal/lnetd/control/endpoint", "internal/lnetd/control/client", "memory", "lnd", "internal/lnetd/control/parameters",
+		"internal/lnetd/diagnosis", "internal/lnetd/doctor",
 		"internal/lnetd/drivers", "internal/lnetd/spelling", "internal/lnetd/modparam", "cmd/lnetdctl",
 	}
 	if diff := cmp.Diff(want, own); diff != "" {

@@ -232,7 +232,7 @@ lnetdctl help route add`,
 	}
 	root.AddCommand(
 		p.applyCommand(), p.clientCommand(), p.clientsCommand(), p.completionCommand(), p.cptOfNIDCommand(), p.debugCommand(),
-		p.diffCommand(), p.discoverCommand(), p.explainCommand(), p.exportCommand(), p.faultCommand(), p.globalCommand(),
+		p.diffCommand(), p.discoverCommand(), p.doctorCommand(), p.explainCommand(), p.exportCommand(), p.faultCommand(), p.globalCommand(),
 		p.importCommand(), p.legacyCommand(), p.lnetCommand(), p.logCommand(), p.lstCommand(), p.netCommand(), p.peerCommand(), p.pingCommand(),
 		p.planCommand(),
 		p.routeCommand(), p.routingCommand(), p.selectionCommand(), p.serviceIDCommand(), p.setCommand(),

@@ -103,12 +103,12 @@ func TestListCommands(t *testing.T) {
 	got := runProgram(program{}, "--list-commands")
 	want := ran{`apply               client              clients             completion
 cpt-of-nid          debug               diff                discover
-explain             export              fault               global
-import              legacy2yaml         lnet                log
-lst                 net                 peer                ping
-plan                route               routing             selection
-service-id          set                 setup-mrrouting     setup-sysctl
-stats               udsp                version
+doctor              explain             export              fault
+global              import              legacy2yaml         lnet
+log                 lst                 net                 peer
+ping                plan                route               routing
+selection           service-id          set                 setup-mrrouting
+setup-sysctl        stats               udsp                version
 `, "", 0}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
 		t.Error(diff)

@@ -93,8 +93,14 @@ func (h *host) write(t *testing.T, c *configuration) string {
 	if c.selftest != nil {
 		put("    selftest: {enabled: true, %s}", strings.Join(c.selftest, ", "))
 	}
-	path := filepath.Join(h.dir, "lnetd.yaml")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+	return h.file(t, "lnetd.yaml", b.String())
+}
+
+// file writes a file in the host's directory and returns its path.
+func (h *host) file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(h.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -129,6 +129,20 @@ func (w *world) blackHole(t *testing.T, network int) (mend func()) {
 	}
 }
 
+// shrink makes a network's switch drop every frame with a packet of more than the given number of bytes, without
+// notice to the hosts. mend ends that.
+func (w *world) shrink(t *testing.T, network, bytes int) (mend func()) {
+	t.Helper()
+	table := fmt.Sprintf("narrow%d", network)
+	w.nft(t, fmt.Sprintf("add table bridge %s\n"+
+		"add chain bridge %[1]s frames { type filter hook forward priority 0; }\n"+
+		"add rule bridge %[1]s frames oifname \"%s*\" meta length > %d drop\n", table, ports(network), bytes))
+	return func() {
+		t.Helper()
+		w.nft(t, "delete table bridge "+table+"\n")
+	}
+}
+
 func (w *world) nft(t *testing.T, rules string) {
 	t.Helper()
 	cmd := exec.Command("ip", "netns", "exec", w.room(), "nft", "-f", "-")

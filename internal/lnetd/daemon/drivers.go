@@ -45,6 +45,9 @@ type Driver struct {
 	// returns other driver options to try, or nil if no other options would help. A nil Fallback
 	// means that no others would.
 	Fallback func(v config.Values, err error, log *slog.Logger) config.Values
+	// TryListen listens where an NI with the NID would if the driver has the options v, and stops at
+	// once. If TryListen is nil, the driver does not listen, or it cannot be tried.
+	TryListen func(v config.Values, nid lnet.NID) error
 	// Explain converts an error of bringing up an NI to one that tells an operator the cause and
 	// the remedy. It returns nil for other errors. Explain may be nil.
 	Explain func(err error) error

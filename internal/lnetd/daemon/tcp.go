@@ -56,6 +56,8 @@ func (t *tcp) driver() Driver {
 		Explain:  tcpExplain,
 		Find:     t.find,
 
+		TryListen: t.tryListen,
+
 		Defaults: tcpDefaults,
 		Usable: func(ni *config.NI) (lnet.NID, string, error) {
 			return hostnet.Usable(t.network, ni.Net, ni.Device, ni.NID)

@@ -64,6 +64,9 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	return &conn{Conn: unix}, nil
 }
 
+// Path returns the path of the control socket.
+func (c *Client) Path() string { return c.path }
+
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
