@@ -75,14 +75,18 @@ func (s *sender) segment(flags byte, payload []byte) {
 	p = append(p, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0)
 	p = append(p, payload...)
 
+	s.to.packet(s.stream, p)
+}
+
+// packet adds an Ethernet packet of a stream.
+func (c *capture) packet(stream int, p []byte) {
 	le := binary.LittleEndian
-	c := s.to
 	c.file = le.AppendUint32(c.file, 1)
 	c.file = le.AppendUint32(c.file, uint32(len(c.streamOf)))
 	c.file = le.AppendUint32(c.file, uint32(len(p)))
 	c.file = le.AppendUint32(c.file, uint32(len(p)))
 	c.file = append(c.file, p...)
-	c.streamOf = append(c.streamOf, s.stream)
+	c.streamOf = append(c.streamOf, stream)
 }
 
 // add writes those units of a stream that tshark can decode (see faults.go). Each message starts a new

@@ -6,5 +6,6 @@
 // tshark decodes.
 //
 // The package is for tests. Each call starts one child process and no goroutines. faults.go lists the
-// known errors of tshark, which Check and Decode correct or avoid.
+// known errors of tshark, which Check and Decode correct or avoid. The package also has the tests of
+// lnetd's own dissector for Wireshark (deploy/wireshark), which shows what tshark does not decode.
 package tshark
