@@ -22,9 +22,9 @@ const (
 	PIDReserved PID = 0xf0000000
 )
 
-// IsApplication reports whether p is the PID of an application's processes, such as the ranks of an MPI job (mpilnd
-// B.4): the PID of a process that is not a node. U12345 is that of a node.
-func (p PID) IsApplication() bool { return p&PIDReserved == PIDUserFlag && p&^PIDUserFlag != PIDLustre }
+// IsApplication reports whether p can be the PID of an application's processes, such as the ranks of an MPI job (mpilnd
+// B.4). On nets of type tcp it is that of a node which has called from an unprivileged port.
+func (p PID) IsApplication() bool { return p&PIDReserved == PIDUserFlag }
 
 // pidAnyText is the text of PIDAny.
 const pidAnyText = "LNET_PID_ANY"

@@ -96,7 +96,7 @@ func TestCutPID(t *testing.T) {
 func TestIsApplication(t *testing.T) {
 	for pid, want := range map[PID]bool{
 		PIDUserFlag | 5: true, PIDUserFlag | 1<<28 - 1: true, PIDUserFlag: true,
-		PIDLustre: false, PIDLustre | PIDUserFlag: false, 5: false, 0: false, PIDAny: false, PIDUserFlag | 1<<28: false,
+		PIDLustre: false, PIDLustre | PIDUserFlag: true, 5: false, 0: false, PIDAny: false, PIDUserFlag | 1<<28: false,
 	} {
 		if got := pid.IsApplication(); got != want {
 			t.Errorf("%s: %t", pid, got)

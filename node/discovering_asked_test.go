@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,28 +92,63 @@ func TestLoopbackIsNotDiscovered(t *testing.T) {
 }
 
 // A message to a process of an application is sent at once, because the process does not answer discovery. A message to
-// a node waits until its peer is discovered, also if the peer has called from an unprivileged port.
+// a node waits until its peer is discovered, also if the peer has called from an unprivileged port, which only nodes on
+// TCP do.
 //
 // decisions 242
 func TestMessagesToApplications(t *testing.T) {
-	for pid, want := range map[lnet.PID]lnet.MsgType{
-		lnet.PIDUserFlag | 5: lnet.MsgPut, lnet.PIDUserFlag | lnet.PIDLustre: lnet.MsgGet, lnet.PIDLustre: lnet.MsgGet, 5: lnet.MsgGet,
+	for _, test := range []struct {
+		net   string
+		pid   lnet.PID
+		first lnet.MsgType
+	}{
+		{"o2ib", lnet.PIDUserFlag | 5, lnet.MsgPut},
+		{"o2ib", lnet.PIDLustre, lnet.MsgGet},
+		{"o2ib", 5, lnet.MsgGet},
+		{"tcp", lnet.PIDUserFlag | 5, lnet.MsgGet},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFabric()
-			a := f.discovering(t, a0)
-			inbox(t, f.discovering(t, b0))
+			a := f.discovering(t, "10.77.0.11@"+test.net)
+			inbox(t, f.discovering(t, "10.77.0.12@"+test.net))
 			synctest.Wait()
 			var sent []lnet.MsgType
 			f.show(func(h lnet.Header, _ []byte) { sent = append(sent, h.Type) })
-			to := lnet.ProcessID{NID: parseNID(t, b0), PID: pid}
+			to := lnet.ProcessID{NID: parseNID(t, "10.77.0.12@"+test.net), PID: test.pid}
 			_, err := a.PutWait(t.Context(), []byte("hello"), to, node.PutOptions{Portal: 4, Ack: true})
-			if err != nil || sent[0] != want {
-				t.Errorf("PID %s: %v, sent %v", pid, err, sent)
+			if err != nil || sent[0] != test.first {
+				t.Errorf("%+v: %v, sent %v", test, err, sent)
 			}
 			f.show(nil)
 		})
 	}
+}
+
+// A gateway is a node. If nothing checks it before, it is discovered before a message to an application behind it
+// (decisions 242).
+//
+// discovery 5.1 (7)
+func TestGatewaysToApplications(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		p.RouterCheckInterval = 0
+		g := newGuided(t, p, "10.77.2.1@o2ib")
+		addRoute(t, g.node, "o2ib", gatewayNear, node.RouteOptions{})
+		var sent []string
+		g.fabric.show(func(h lnet.Header, _ []byte) {
+			if h.Src == g.port.nid {
+				sent = append(sent, h.Type.String()+" "+h.Dest.String())
+			}
+		})
+		const rank = "10.77.2.20@o2ib"
+		_, err := g.node.PutWait(t.Context(), []byte("hello"), lnet.ProcessID{NID: parseNID(t, rank), PID: lnet.PIDUserFlag | 5}, node.PutOptions{Portal: 4})
+		synctest.Wait()
+		g.fabric.show(nil)
+		ping, put := slices.Index(sent, "GET "+gatewayNear), slices.Index(sent, "PUT "+rank)
+		if err != nil || ping != 0 || put < 0 {
+			t.Errorf("%v, sent %q", err, sent)
+		}
+	})
 }
 
 // Pings of any process are answered, whatever its PID.

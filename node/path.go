@@ -61,7 +61,7 @@ func (n *Node) plan(m *message, target lnet.NID) (p plan) {
 	if m.countsAsUse(dest, t) {
 		p.markUsed = dest
 	}
-	if m.discovers() && dest.view().MustWait(t.local) {
+	if m.discoversTarget(target) && dest.view().MustWait(t.local) {
 		if !m.passage.forward || n.mayWaitForDiscovery(m) {
 			p.park = dest
 			return p
@@ -186,7 +186,7 @@ func (n *Node) remotePeer(m *message, target lnet.NID, t *topology) (*peerNI, er
 	if len(t.view.Routing.To(target.Net())) == 0 {
 		return nil, errNoPath
 	}
-	if m.discovers() {
+	if m.discoversTarget(target) {
 		if dest := n.mentionedPeer(target, m.arrival.from); dest != nil {
 			return dest, nil
 		}
@@ -194,12 +194,17 @@ func (n *Node) remotePeer(m *message, target lnet.NID, t *topology) (*peerNI, er
 	return n.newUnlistedPeerNI(target), nil // the next router may know it
 }
 
-// discovers reports whether m's peer must be known before m is sent. This is true for
+// discovers reports whether the peers on m's path must be known before m is sent. This is true for
 // requests of this node and for forwarded requests, except for those to the reserved
-// portal, and for those to applications, which do not answer discovery (discovery 5.1).
+// portal (discovery 5.1).
 func (m *message) discovers() bool {
-	h := &m.tx.Header
-	return !m.out.reserved && !h.DestPID.IsApplication() && (h.Type == lnet.MsgPut || h.Type == lnet.MsgGet)
+	return !m.out.reserved && (m.tx.Header.Type == lnet.MsgPut || m.tx.Header.Type == lnet.MsgGet)
+}
+
+// discoversTarget reports the same about the peer with the NID target. It need not be known if it is an application,
+// which does not answer discovery (decisions 242). On TCP, such a PID is that of a node.
+func (m *message) discoversTarget(target lnet.NID) bool {
+	return m.discovers() && (!m.tx.Header.DestPID.IsApplication() || target.Net().Type() == lnet.TypeTCP)
 }
 
 // regionOf returns the region that contains the first byte of the MD h, or nil if that

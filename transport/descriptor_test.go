@@ -97,7 +97,7 @@ func TestDescriptorsRoundTrip(t *testing.T) {
 // decisions 244
 func TestPIDOfADescriptor(t *testing.T) {
 	for pid, want := range map[lnet.PID]bool{
-		lnet.PIDLustre: true, lnet.PIDUserFlag | 5: true, lnet.PIDUserFlag | lnet.PIDLustre: false, 5: false, 0: false, lnet.PIDAny: false,
+		lnet.PIDLustre: true, lnet.PIDUserFlag | 5: true, lnet.PIDUserFlag | 1<<28: false, 5: false, 0: false, lnet.PIDAny: false,
 	} {
 		a := mustAddress(t, "10.0.0.1@tcp:12345:34:7")
 		a.PID = pid

@@ -46,7 +46,7 @@ bool lni_nid_valid(const struct lnetd_nid *nid)
 
 bool lni_pid_valid(uint32_t pid)
 {
-	return pid == LNETD_PID || (pid >> 28 == 8 && pid != (UINT32_C(1) << 31 | LNETD_PID));
+	return pid == LNETD_PID || pid >> 28 == 8;
 }
 
 // number reads digits in a base from *text on, and moves *text behind them. It has at most 10.
