@@ -250,10 +250,10 @@ LNETD_API void *lnetd_at(const lnetd_buf *buffer, size_t offset, size_t *contigu
 
 /*
  * lnetd_tm_start starts a TM. The NID of addr is one of lnetd_nids(), pid is LNETD_PID, or with liblnet_mpi that of the
- * application, tmid may be LNETD_ANY_TM. completions is the number of entries of its completion ring, up to 16384; 0 is 1024. It only affects speed:
- * completions for which there is no room wait in lnetd. If more wait than lnetd_limits() permits, because the program
- * does not take its events, lnetd ends the connection with -ENOSPC. It blocks until lnetd answers. Errors: -EACCES: a
- * rule of lnetd; -EADDRINUSE; -EADDRNOTAVAIL: no number is free; -ENOENT: lnetd does not have the NID; -EDQUOT;
+ * application, tmid may be LNETD_ANY_TM. completions is the number of entries of its completion ring, up to 16384; 0 is
+ * 1024. It only affects speed: completions for which there is no room wait in lnetd. If more wait than lnetd_limits()
+ * permits, because the program does not take its events, lnetd ends the connection with -ENOSPC. It blocks until lnetd
+ * answers. Errors: -EACCES: a rule of lnetd; -EADDRINUSE; -EADDRNOTAVAIL: no number is free; -ENOENT: lnetd does not have the NID; -EDQUOT;
  * -EINVAL; -ENOMEM; -EMFILE: too many open files; those of lnetd_process().
  */
 LNETD_API int lnetd_tm_start(lnetd *d, const struct lnetd_addr *addr, uint32_t completions, lnetd_tm **tm);
