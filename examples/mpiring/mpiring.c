@@ -30,20 +30,21 @@ static struct lnetd_addr address(int process)
 	return a;
 }
 
-// await waits for the final event of a type.
-static void await(lnetd_tm *tm, unsigned type, struct lnetd_event *e)
+// await waits until operations have ended. Events of a send and of a receive may come in any order.
+static void await(lnetd_tm *tm, int operations)
 {
-	for (;;) {
-		int n = lnetd_events(tm, e, 1);
+	struct lnetd_event e;
+	while (operations > 0) {
+		int n = lnetd_events(tm, &e, 1);
 		check(n, "events", lnetd_text());
 		if (n == 0) {
 			if (lnetd_wait(tm, PATIENCE) != 1)
 				check(-1, "wait", "no event has come");
 			continue;
 		}
-		check(e->status ? -1 : 0, "operation", lnetd_strerror(e->status));
-		if (e->type == type && e->flags & LNETD_FINAL)
-			return;
+		check(e.status ? -1 : 0, "operation", lnetd_strerror(e.status));
+		if (e.flags & LNETD_FINAL)
+			operations--;
 	}
 }
 
@@ -54,7 +55,6 @@ int main(int argc, char **argv)
 	lnetd_tm *tm;
 	lnetd_buf *in, *out;
 	char *memory;
-	struct lnetd_event e;
 
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
 	check(lnet_mpi_init(MPI_Comm_c2f(MPI_COMM_WORLD)), "init", lnet_mpi_text());
@@ -72,14 +72,13 @@ int main(int argc, char **argv)
 	if (rank == 0) {
 		strcpy(memory + LONGEST, "0");
 		check(lnetd_send(tm, out, 2, &next), "send", lnetd_text());
-		await(tm, LNETD_SEND, &e);
-		await(tm, LNETD_RECV, &e);
+		await(tm, 2); // the send and the receive
 		printf("the message has passed the ranks %s\n", memory);
 	} else {
-		await(tm, LNETD_RECV, &e);
+		await(tm, 1); // the receive
 		int length = snprintf(memory + LONGEST, LONGEST, "%s %d", memory, rank) + 1;
 		check(lnetd_send(tm, out, (uint32_t)length, &next), "send", lnetd_text());
-		await(tm, LNETD_SEND, &e);
+		await(tm, 1); // the send
 	}
 	lnetd_close(d);
 	check(lnet_mpi_finalize(), "finalize", lnet_mpi_text());

@@ -8,8 +8,8 @@ module lnet
   use, intrinsic :: iso_c_binding
   implicit none
 
-  ! Constants and structures of lnetd.h.
-  integer(c_int32_t), parameter :: lnetd_recv_event = 1, lnetd_send_event = 2, lnetd_final = 1
+  ! A constant and the structures of lnetd.h.
+  integer(c_int32_t), parameter :: lnetd_final = 1
 
   type, bind(c) :: lnetd_addr
     integer(c_int8_t) :: nid(20)
@@ -45,6 +45,9 @@ module lnet
       import
       integer(c_int), value :: process
       type(lnetd_addr), intent(inout) :: addr
+    end function
+    type(c_ptr) function lnet_mpi_text() bind(c)
+      import
     end function
 
     ! Functions of lnetd.h.
@@ -105,10 +108,24 @@ module lnet
       type(c_ptr), value :: tm
       integer(c_int), value :: milliseconds
     end function
+    type(c_ptr) function lnetd_text() bind(c)
+      import
+    end function
+    type(c_ptr) function lnetd_strerror(status) bind(c)
+      import
+      integer(c_int), value :: status
+    end function
+
+    ! Of the C library.
+    integer(c_size_t) function strlen(s) bind(c)
+      import
+      type(c_ptr), value :: s
+    end function
   end interface
 end module
 
 program mpiring
+  use, intrinsic :: iso_fortran_env, only: error_unit
   use lnet
   use mpi
   implicit none
@@ -117,41 +134,50 @@ program mpiring
   type(c_ptr) :: d, tm, in, out, memory
   integer(c_int32_t), pointer :: numbers(:) ! what is received, and what is sent
   type(lnetd_addr) :: self, next
+  character(18, c_char), target :: no_event = 'no event has come' // c_null_char
 
   call MPI_Init_thread(MPI_THREAD_MULTIPLE, level, error)
-  call check(lnet_mpi_init(MPI_COMM_WORLD), 'init')
+  call check(lnet_mpi_init(MPI_COMM_WORLD), 'init', lnet_mpi_text())
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
   self = address(rank)
   next = address(mod(rank + 1, ranks))
-  call check(lnetd_open(d, lnet_mpi_socket(), c_null_ptr, 0), 'open')
-  call check(lnetd_tm_start(d, self, 0, tm), 'start')
-  call check(lnetd_alloc(d, 2_c_size_t * bytes, memory), 'alloc')
+  call check(lnetd_open(d, lnet_mpi_socket(), c_null_ptr, 0), 'open', lnetd_text())
+  call check(lnetd_tm_start(d, self, 0, tm), 'start', lnetd_text())
+  call check(lnetd_alloc(d, 2_c_size_t * bytes, memory), 'alloc', lnetd_text())
   call c_f_pointer(memory, numbers, [2])
-  call check(lnetd_register(d, [iovec(c_loc(numbers(1)), bytes)], 1, c_null_ptr, in), 'register')
-  call check(lnetd_register(d, [iovec(c_loc(numbers(2)), bytes)], 1, c_null_ptr, out), 'register')
-  call check(lnetd_recv(tm, in, bytes, 1), 'receive')
-  call check(lnetd_sync(tm, patience), 'receive')
+  call check(lnetd_register(d, [iovec(c_loc(numbers(1)), bytes)], 1, c_null_ptr, in), 'register', lnetd_text())
+  call check(lnetd_register(d, [iovec(c_loc(numbers(2)), bytes)], 1, c_null_ptr, out), 'register', lnetd_text())
+  call check(lnetd_recv(tm, in, bytes, 1), 'receive', lnetd_text())
+  call check(lnetd_sync(tm, patience), 'receive', lnetd_text())
   call MPI_Barrier(MPI_COMM_WORLD, error) ! a message that finds no buffer is lost
-  if (rank /= 0) call await(lnetd_recv_event)
-  numbers(2) = numbers(1) + rank
-  call check(lnetd_send(tm, out, bytes, next), 'send')
-  call await(lnetd_send_event)
   if (rank == 0) then
-    call await(lnetd_recv_event)
+    numbers(2) = 0
+    call check(lnetd_send(tm, out, bytes, next), 'send', lnetd_text())
+    call await(2) ! the send and the receive
     print '(a,i0)', 'the sum of all ranks is ', numbers(1)
+  else
+    call await(1) ! the receive
+    numbers(2) = numbers(1) + rank
+    call check(lnetd_send(tm, out, bytes, next), 'send', lnetd_text())
+    call await(1) ! the send
   end if
   call lnetd_close(d)
-  call check(lnet_mpi_finalize(), 'finalize')
+  call check(lnet_mpi_finalize(), 'finalize', lnet_mpi_text())
   call MPI_Finalize(error)
 
 contains
 
-  subroutine check(result, what)
+  ! check ends the program if result is an error. reason is a string of C.
+  subroutine check(result, what, reason)
     integer(c_int), intent(in) :: result
     character(*), intent(in) :: what
+    type(c_ptr), intent(in) :: reason
+    character(c_char), pointer :: text(:)
     if (result >= 0) return
-    print '(a,i0)', 'mpiring: ' // what // ': error ', result
+    call c_f_pointer(reason, text, [strlen(reason)])
+    write (error_unit, '(*(a))') 'mpiring: ', what, ': ', text
+    flush (error_unit)
     call MPI_Abort(MPI_COMM_WORLD, 1, error)
   end subroutine
 
@@ -160,23 +186,25 @@ contains
     integer, intent(in) :: process
     address%portal = 34
     address%tmid = 7
-    call check(lnet_mpi_address(process, address), 'address')
+    call check(lnet_mpi_address(process, address), 'address', lnet_mpi_text())
   end function
 
-  ! await waits for the final event of a type.
-  subroutine await(type)
-    integer(c_int32_t), intent(in) :: type
+  ! await waits until operations have ended. Events of a send and of a receive may come in any order.
+  subroutine await(operations)
+    integer, intent(in) :: operations
     type(lnetd_event) :: e(1)
     integer(c_int) :: n
-    do
+    integer :: ended
+    ended = 0
+    do while (ended < operations)
       n = lnetd_events(tm, e, 1)
-      call check(n, 'events')
+      call check(n, 'events', lnetd_text())
       if (n == 0) then
-        if (lnetd_wait(tm, patience) /= 1) call check(-1, 'wait')
+        if (lnetd_wait(tm, patience) /= 1) call check(-1, 'wait', c_loc(no_event))
         cycle
       end if
-      call check(e(1)%status, 'operation')
-      if (e(1)%type == type .and. iand(e(1)%flags, lnetd_final) /= 0) return
+      call check(e(1)%status, 'operation', lnetd_strerror(e(1)%status))
+      if (iand(e(1)%flags, lnetd_final) /= 0) ended = ended + 1
     end do
   end subroutine
 end program
