@@ -50,14 +50,14 @@ type Process struct {
 }
 
 // Init starts LNet in this process. It is collective over all processes of the job, and those of the job of proxies that
-// it connects to. It blocks until they have called it, or until Config.Timeout has passed or ctx is done. It initializes MPI, unless the program has done so with
-// MPI_THREAD_MULTIPLE. After an error the process should end with a status that is not 0, which makes mpirun end the
-// others. Init succeeds once in a process.
+// it connects to. It blocks until they have called it, or until Config.Timeout has passed or ctx is done. It initializes
+// MPI, unless the program has done so with MPI_THREAD_MULTIPLE. After an error the process should end with a status that
+// is not 0, which makes mpirun end the others. Init succeeds once in a process.
 //
 // Errors wrap boundary.ErrNotBuilt, boundary.ErrNoLibrary or boundary.ErrLauncher if MPI cannot be used,
-// boundary.ErrThreads if the program has initialized MPI without MPI_THREAD_MULTIPLE,
-// boundary.ErrNoConnections if the library cannot connect jobs, and lnd.ErrTimeout if other processes have not called
-// Init in time.
+// boundary.ErrThreads if the program has initialized MPI without MPI_THREAD_MULTIPLE, boundary.ErrNotInitialized if it
+// has passed a communicator before it initialized MPI or has finalized MPI, boundary.ErrNoConnections if the library
+// cannot connect jobs, and lnd.ErrTimeout if other processes have not called Init in time.
 func Init(ctx context.Context, c Config) (*Process, error) {
 	return start(ctx, c, func() (boundary.MPI, error) { return shim.Open(c.Library, c.Shim) })
 }
@@ -104,8 +104,7 @@ func start(ctx context.Context, c Config, open func() (boundary.MPI, error)) (*P
 func (p *Process) Node() *node.Node { return p.node }
 
 // Members returns all processes of the job, ranks of the application and proxies, in the order of their ranks. Proxies of
-// another job are the last ones. The
-// caller must not change them.
+// another job are the last ones. The caller must not change them.
 func (p *Process) Members() []job.Member { return p.job.Table().Members() }
 
 // Self returns this process.

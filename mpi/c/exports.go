@@ -10,8 +10,10 @@ import "C"
 
 import "unsafe"
 
-// socketName is the path of the socket in C's memory. mu guards it.
-var socketName *C.char
+// cString is a string that C may read at any time. It is never freed.
+type cString = *C.char
+
+func newCString(s string) cString { return C.CString(s) }
 
 // failed writes the reason of an error to text, and returns the error as a result for C.
 func failed(err error, text *C.char, size C.int) C.int {
@@ -26,14 +28,7 @@ func failed(err error, text *C.char, size C.int) C.int {
 
 //export lnetMPIInit
 func lnetMPIInit(comm C.int32_t, text *C.char, size C.int) C.int {
-	err := initialize(int32(comm))
-	if err == nil {
-		err = withLibrary(func(l *library) error {
-			socketName = C.CString(l.socket)
-			return nil
-		})
-	}
-	return failed(err, text, size)
+	return failed(initialize(int32(comm)), text, size)
 }
 
 //export lnetMPIFinalize
@@ -43,12 +38,11 @@ func lnetMPIFinalize(text *C.char, size C.int) C.int {
 
 //export lnetMPISocket
 func lnetMPISocket() *C.char {
-	mu.Lock()
-	defer mu.Unlock()
-	if running == nil {
+	l, err := current()
+	if err != nil {
 		return nil
 	}
-	return socketName
+	return l.socket
 }
 
 //export lnetMPISize

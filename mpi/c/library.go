@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
+	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/mpilnd"
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
@@ -28,26 +29,36 @@ type library struct {
 	process *mpi.Process
 	server  *clients.Server
 	served  chan error // the result of server.Serve
-	socket  string     // its directory has nothing else
+	dir     string     // has the socket, and nothing else
+	socket  cString    // its path
 }
 
-// running is the library of this process, or nil. mu guards it, and used, which is set by the first init.
+// running is the library of this process, or nil. mu guards it, and used, which is set by the first init. It is not held
+// while LNet is started, used or ended, since that may take a minute.
 var (
 	mu      sync.Mutex
 	running *library
 	used    bool
 )
 
-var errNotRunning = fmt.Errorf("LNet does not run: %w", syscall.EINVAL)
+// misuse is an error of the caller. It has the errno that lnet_mpi.h documents for it.
+type misuse struct {
+	errno syscall.Errno
+	text  string
+}
+
+func (e *misuse) Error() string { return e.text }
+
+var (
+	errNotRunning = &misuse{syscall.EINVAL, "LNet does not run"}
+	errUsed       = &misuse{syscall.EBUSY, "LNet was started before"}
+)
 
 // initialize starts LNet over a communicator.
 func initialize(comm int32) error {
-	mu.Lock()
-	defer mu.Unlock()
-	if used {
-		return fmt.Errorf("LNet was started before: %w", syscall.EBUSY)
+	if !first() {
+		return errUsed
 	}
-	used = true
 	if err := lnet.NameType(lnet.NamedType{Type: mpilnd.DefaultType, Name: "mpi", IP: true}); err != nil {
 		return err
 	}
@@ -60,18 +71,28 @@ func initialize(comm int32) error {
 	if err := l.serve(); err != nil {
 		return errors.Join(err, p.Node().Close(ctx))
 	}
+	mu.Lock()
 	running = l
+	mu.Unlock()
 	return nil
+}
+
+// first reports whether it is called for the first time.
+func first() bool {
+	mu.Lock()
+	defer mu.Unlock()
+	defer func() { used = true }()
+	return !used
 }
 
 // serve hosts clients over the node of the process.
 func (l *library) serve() error {
-	dir, err := os.MkdirTemp("", "lnet") // for this user alone
+	path, err := socketPath()
 	if err != nil {
 		return err
 	}
-	l.socket = filepath.Join(dir, "socket")
-	listener, err := clients.Listen(l.socket, -1)
+	l.dir = filepath.Dir(path)
+	listener, err := clients.Listen(path, -1)
 	if err == nil {
 		l.server, err = clients.New(clients.Config{Core: inproc.New(l.process.Node())})
 		if err != nil {
@@ -79,43 +100,74 @@ func (l *library) serve() error {
 		}
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, os.RemoveAll(l.dir))
 	}
+	l.socket = newCString(path)
 	l.served = make(chan error, 1)
 	go func() { l.served <- l.server.Serve(listener) }()
 	return nil
 }
 
-// finalize ends LNet.
+// socketPath returns a path for the socket, in a new directory that is for this user alone.
+func socketPath() (string, error) {
+	const prefix = "lnet"
+	dir, err := os.MkdirTemp("", prefix)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "socket")
+	if len(path) <= unixsocket.PathMax {
+		return path, nil
+	}
+	if err := os.Remove(dir); err != nil {
+		return "", err
+	}
+	if dir, err = os.MkdirTemp("/tmp", prefix); err != nil { // TMPDIR is too long
+		return "", err
+	}
+	return filepath.Join(dir, "socket"), nil
+}
+
+// finalize ends LNet. Transfer machines work until all ranks have called it.
 func finalize() error {
+	mu.Lock()
+	l := running
+	running = nil
+	mu.Unlock()
+	if l == nil {
+		return errNotRunning
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), job.DefaultTimeout, lnd.ErrTimeout)
+	defer cancel()
+	_ = l.process.Finish(ctx) // Close returns its error
+	err := errors.Join(l.server.Close(ctx), <-l.served, os.RemoveAll(l.dir))
+	return errors.Join(l.process.Close(ctx), err)
+}
+
+// current returns the running library.
+func current() (*library, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if running == nil {
-		return errNotRunning
+		return nil, errNotRunning
 	}
-	l := running
-	running = nil
-	ctx, cancel := context.WithTimeoutCause(context.Background(), job.DefaultTimeout, lnd.ErrTimeout)
-	defer cancel()
-	err := errors.Join(l.server.Close(ctx), <-l.served, os.RemoveAll(filepath.Dir(l.socket)))
-	return errors.Join(l.process.Close(ctx), err)
+	return running, nil
 }
 
 // withLibrary calls f with the running library.
 func withLibrary(f func(l *library) error) error {
-	mu.Lock()
-	defer mu.Unlock()
-	if running == nil {
-		return errNotRunning
+	l, err := current()
+	if err != nil {
+		return err
 	}
-	return f(running)
+	return f(l)
 }
 
 // member returns a process of the job.
 func (l *library) member(k int) (job.Member, error) {
 	all := l.process.Members()
 	if k < 0 || k >= len(all) {
-		return job.Member{}, fmt.Errorf("process %d of %d: %w", k, len(all), syscall.EINVAL)
+		return job.Member{}, &misuse{syscall.EINVAL, fmt.Sprintf("there is no process %d: the job has %d", k, len(all))}
 	}
 	return all[k], nil
 }
@@ -135,7 +187,7 @@ func (l *library) rank() int {
 func (l *library) route(text string) error {
 	net, err := lnet.ParseNet(text)
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, syscall.EINVAL)
+		return &misuse{syscall.EINVAL, err.Error()}
 	}
 	found := false
 	for _, m := range l.process.Members() {
@@ -149,23 +201,23 @@ func (l *library) route(text string) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("route to %s: the job has no proxy: %w", net, syscall.ENOENT)
+		return &misuse{syscall.ENOENT, fmt.Sprintf("route to %s: the job has no proxy", net)}
 	}
 	return nil
 }
 
 // errno returns the errno of an error for C.
 func errno(err error) syscall.Errno {
-	var own syscall.Errno
+	var m *misuse
 	switch {
+	case errors.As(err, &m):
+		return m.errno
 	case errors.Is(err, boundary.ErrNoLibrary):
 		return syscall.ENOENT
-	case errors.Is(err, boundary.ErrLauncher), errors.Is(err, boundary.ErrThreads):
+	case errors.Is(err, boundary.ErrLauncher), errors.Is(err, boundary.ErrThreads), errors.Is(err, boundary.ErrNotInitialized):
 		return syscall.EINVAL
 	case errors.Is(err, lnd.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return syscall.ETIMEDOUT
-	case errors.As(err, &own) && own > 0:
-		return own
 	}
 	return syscall.EIO
 }

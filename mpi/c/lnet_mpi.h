@@ -9,10 +9,15 @@
  * the last failure in the calling thread.
  *
  * Threads. The program must have initialized MPI with MPI_THREAD_MULTIPLE, since LNet has a thread that calls MPI at any
- * time. Any thread may call any function after lnet_mpi_init().
+ * time. Any thread may call any function after lnet_mpi_init(). Only lnet_mpi_init(), lnet_mpi_finalize() and
+ * lnet_mpi_route() block, and no function waits for another one.
  *
  * Fork. A child must not call any function. The library contains the runtime of Go, which has threads and installs
  * handlers for signals.
+ *
+ * Files. While LNet runs, each rank has a directory with its socket: lnet and a number, in the directory that the
+ * environment variable TMPDIR names, or in /tmp. It stays if the process ends without lnet_mpi_finalize(), for example
+ * by MPI_Abort or a signal, and may then be removed.
  */
 #ifndef LNET_MPI_H
 #define LNET_MPI_H
@@ -26,22 +31,24 @@ extern "C" {
 
 /*
  * lnet_mpi_init starts LNet in this process. comm is MPI_Comm_c2f(c) of a communicator, in Fortran the handle of the
- * communicator itself. It is used for nothing but to be duplicated. It is collective over c, and over proxies: if these
- * are ranks of the same job, c must be MPI_COMM_WORLD. The environment variable LNET_MPI_PORT names the port of proxies
- * that are a separate job. It blocks until all processes have called it, at most for a minute. After an error the
- * program should call MPI_Abort. It succeeds once in a process.
+ * communicator itself. LNet only duplicates c, and asks MPI_COMM_WORLD for its size and the largest tag. The function is
+ * collective over c, and over proxies: if these are ranks of the same job, c must be MPI_COMM_WORLD. The environment
+ * variable LNET_MPI_PORT names the port of proxies that are a separate job. It blocks until all processes have called
+ * it, at most for a minute. After an error the program should call MPI_Abort. It may be called once in a process.
  *
- * Errors: -EINVAL: MPI is not initialized with MPI_THREAD_MULTIPLE, or the mpirun is that of another library; -ENOENT:
- * lnetd-openmpi.so or lnetd-mpich.so is neither beside the program nor in /usr/lib/lnetd; -ETIMEDOUT: other processes
- * have not followed; -EBUSY: it was called before; -EIO: MPI or the system has failed.
+ * Errors: -EINVAL: MPI is not initialized with MPI_THREAD_MULTIPLE, or is finalized, or the mpirun is that of another
+ * library; -ENOENT: lnetd-openmpi.so or lnetd-mpich.so is neither beside the program nor in /usr/lib/lnetd; -ETIMEDOUT:
+ * other processes have not followed; -EBUSY: it was called before; -EIO: MPI or the system has failed, for example to
+ * create the directory of the socket. If comm is no communicator, MPI calls the error handler of MPI_COMM_WORLD, which
+ * ends the program unless the program has set another one.
  */
 int lnet_mpi_init(int32_t comm);
 
 /*
- * lnet_mpi_finalize ends LNet. The program must have closed its connections (lnetd_close), and calls MPI_Finalize later.
- * It is collective like lnet_mpi_init, and blocks until all ranks of the application have called it, at most for a
- * minute; until then this rank answers others. Errors: -EINVAL: LNet does not run; -ETIMEDOUT, -EIO: the program should
- * call MPI_Abort.
+ * lnet_mpi_finalize ends LNet. The program has closed its connections (lnetd_close) before, and calls MPI_Finalize
+ * later. It is collective like lnet_mpi_init, and blocks until all ranks of the application have called it, at most for
+ * a minute. Until then this rank answers pings. Other functions already fail with -EINVAL. Errors: -EINVAL: LNet does
+ * not run; -ETIMEDOUT, -EIO: the program should call MPI_Abort.
  */
 int lnet_mpi_finalize(void);
 
@@ -65,7 +72,7 @@ int lnet_mpi_address(int process, struct lnetd_addr *addr);
 
 /*
  * lnet_mpi_route adds routes to a net, such as "tcp", through all proxies. Errors: -EINVAL: not the name of a net, or LNet
- * does not run; -ENOENT: there is no proxy.
+ * does not run; -ENOENT: there is no proxy; -EIO: the node has rejected the route.
  */
 int lnet_mpi_route(const char *net);
 

@@ -4,12 +4,14 @@ package mpi
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
@@ -36,22 +38,65 @@ func compileProgram(t *testing.T, l library, compiler, source string, flags ...s
 	return to
 }
 
-// Programs in C and Fortran initialize MPI, and use LNet through liblnet_mpi and liblnetd. A message passes all ranks.
+// Programs in C and Fortran initialize MPI, and use LNet through liblnet_mpi and liblnetd. A message passes all ranks. If
+// there is one, it sends the message to itself.
 //
 // MPI-5, MPI-7
 func TestCLibrary(t *testing.T) {
 	built(t)
 	onLibraries(t, func(t *testing.T, l library) {
-		const ranks = 4
 		program := compileProgram(t, l, "mpicc", "../../examples/mpiring/mpiring.c", "-std=c11")
-		out, err := l.run(t, "-n", fmt.Sprint(ranks), program)
-		if err != nil || !strings.Contains(out, "the message has passed the ranks 0 1 2 3\n") {
-			t.Errorf("%v\n%s", err, out)
-		}
+		l.checkPrints(t, 1, program, "the message has passed the ranks 0\n")
+		l.checkPrints(t, 4, program, "the message has passed the ranks 0 1 2 3\n")
 		testenv.NeedCommand(t, "gfortran", "gfortran")
 		program = compileProgram(t, l, "mpifort", "../../examples/mpiring/mpiring.f90", "-J", t.TempDir())
-		out, err = l.run(t, "-n", fmt.Sprint(ranks), program)
-		if err != nil || !strings.Contains(out, "the sum of all ranks is 6\n") {
+		l.checkPrints(t, 1, program, "the sum of all ranks is 0\n")
+		l.checkPrints(t, 4, program, "the sum of all ranks is 6\n")
+	})
+}
+
+// checkPrints checks that a program succeeds and prints a text.
+func (l library) checkPrints(t *testing.T, ranks int, program, want string, arguments ...string) {
+	t.Helper()
+	out, err := l.run(t, append([]string{"-n", fmt.Sprint(ranks), program}, arguments...)...)
+	if err != nil || !strings.Contains(out, want) {
+		t.Errorf("%d ranks: %v\n%s", ranks, err, out)
+	}
+}
+
+// A program in C uses liblnet_mpi wrongly, and gets the errors that lnet_mpi.h lists.
+//
+// MPI-3
+func TestCMisuse(t *testing.T) {
+	built(t)
+	onLibraries(t, func(t *testing.T, l library) {
+		program := compileProgram(t, l, "mpicc", "testdata/misuse.c", "-std=gnu11")
+		out, err := l.run(t, "-n", "2", program)
+		if err != nil || strings.Count(out, "passed\n") != 2 {
+			t.Errorf("%v\n%s", err, out)
+		}
+		l.checkPrints(t, 1, program, "passed\n", "early")
+		l.checkPrints(t, 1, program, "passed\n", "late")
+	})
+}
+
+// The socket is in the directory that TMPDIR names, or in /tmp if its path would be too long for a socket. That there is
+// no such directory is not reported as a missing shim.
+func TestCSocket(t *testing.T) {
+	built(t)
+	onLibraries(t, func(t *testing.T, l library) {
+		program := compileProgram(t, l, "mpicc", "testdata/misuse.c", "-std=gnu11")
+		long := filepath.Join(t.TempDir(), strings.Repeat("d", unixsocket.PathMax))
+		if err := os.Mkdir(long, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		out, err := l.run(t, "-n", "1", "env", "TMPDIR="+long, program)
+		if err != nil || !strings.Contains(out, "passed\n") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		missing := filepath.Join(t.TempDir(), "missing")
+		out, err = l.run(t, "-n", "1", "env", "TMPDIR="+missing, program, "broken")
+		if err == nil || !strings.Contains(out, "init: mkdir "+missing) && !strings.Contains(out, "init: stat "+missing) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})

@@ -17,6 +17,8 @@ var (
 		"start the proxies and the application with one mpirun, or use Open MPI")
 	// ErrThreads means that the program has initialized MPI in a way that forbids LNet's thread to call it.
 	ErrThreads = errors.New("the program has initialized MPI without MPI_THREAD_MULTIPLE, which LNet's thread needs")
+	// ErrNotInitialized means that the program's MPI cannot be used, because it is not initialized or was finalized.
+	ErrNotInitialized = errors.New("the program must start LNet after MPI_Init_thread and before MPI_Finalize")
 	// ErrLauncher means that the program was not started by the mpirun of its MPI library, so that each process would
 	// be alone in a job.
 	ErrLauncher = errors.New("start the program with the mpirun of the MPI library that it uses")

@@ -35,7 +35,8 @@ var opened atomic.Bool
 // must be locked to its thread, and make all later calls.
 //
 // It returns boundary.ErrNoLibrary if the shim or the library cannot be loaded, and boundary.ErrLauncher if the process
-// was not started by the library's mpirun, or with fewer processes than needed.
+// was not started by the library's mpirun, or with fewer processes than needed. It returns boundary.ErrNotInitialized if
+// the program has finalized MPI, or has passed a communicator without having initialized it.
 func Open(library string, o Options) (boundary.MPI, error) {
 	l := findLauncher(os.Getenv)
 	if library == "" {
@@ -97,7 +98,11 @@ func (m *mpi) initialize(o Options, l launcher) error {
 	if o.Comm != nil {
 		passed, comm = 1, C.int32_t(*o.Comm)
 	}
-	if err := m.failed("initialize", C.open_shim(m.c, passed, comm, &out)); err != nil {
+	rc := C.open_shim(m.c, passed, comm, &out)
+	if rc > 0 {
+		return boundary.ErrNotInitialized // MPI has no text for it: MPI_Error_string of Open MPI would end the program
+	}
+	if err := m.failed("initialize", rc); err != nil {
 		return err
 	}
 	err := l.checkSize(int(out.world), o)

@@ -55,7 +55,7 @@ static int shim_open(int passed, int32_t handle, shim_opened *out) {
 	int rc, done, level, finalized;
 	if (opened) return -MPI_ERR_OTHER;
 	if ((rc = MPI_Initialized(&done)) || (rc = MPI_Finalized(&finalized))) return -rc;
-	if (finalized || (passed && !done)) return -MPI_ERR_OTHER;
+	if (finalized || (passed && !done)) return 1;
 	if (bell < 0 && (bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0) return -MPI_ERR_NO_MEM;
 	if (done ? (rc = MPI_Query_thread(&level)) : (rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level))) return -rc;
 	ours = !done;

@@ -31,7 +31,8 @@ typedef struct {
 typedef struct {
 	int32_t abi;
 	const char *kind; // "openmpi", "mpich" or "other"
-	// With passed, the library must have been initialized, and comm is a communicator's handle in Fortran.
+	// With passed, the library must have been initialized, and comm is a communicator's handle in Fortran. 1 means that
+	// the library was not initialized although it must have been, or was finalized. error must not be called then.
 	int (*open)(int passed, int32_t comm, shim_opened *out);
 	int (*dup)(int32_t *rank, int32_t *size); // creates communicator 0; collective
 	// open_port writes the name of a new port; 1 means that the library does not support connections between jobs.
