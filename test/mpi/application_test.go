@@ -166,7 +166,7 @@ func TestApplicationComputes(t *testing.T) {
 		so := preloaded(t, l, "world")
 		out, err := l.run(t, "-n", "2", "env", "LD_PRELOAD="+so, "LIBRARY_LEVEL="+single, "GOMAXPROCS=1",
 			rankEnv+"="+order.String(), program)
-		if err != nil || strings.Count(out, "done ") != 2 {
+		if err != nil || strings.Count(out, "done ") != 2 || strings.Count(out, "the library grants level "+single+"\n") != 2 {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})

@@ -4,12 +4,14 @@ package mpi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/lnetd/lnetd/selftest"
+	"github.com/lnetd/lnetd/selftest/report"
 )
 
 // Ranks are the clients of tests of LNet selftest, whose console is lnetd. The server is lnetd, which they reach through
@@ -40,11 +42,12 @@ func TestSelftest(t *testing.T) {
 		from := fmt.Sprintf("%d-%s", uint32(up[0].PID), strings.Join(nids, ","))
 		for _, to := range []string{s.nid(tcpNet, 0).String(), s.node.NID().String()} {
 			for _, test := range []string{"--ping", "--size 4K --write --check full", "--size 1M --check full"} {
-				words := append([]string{"lst", "quick", "--from", from, "--to", to, "--time", "1s"}, strings.Fields(test)...)
+				words := append([]string{"lst", "quick", "--json", "--from", from, "--to", to, "--time", "1s"}, strings.Fields(test)...)
 				out, status := s.lnetd[0].Ctl(t, words...)
 				if t.Logf("%s to %s:\n%s", test, to, out); status != 0 {
 					t.Errorf("%q: status %d\n%s", words, status, j.printed())
 				}
+				checkRPCs(t, out)
 			}
 		}
 		s.stopLoad(up)
@@ -52,6 +55,20 @@ func TestSelftest(t *testing.T) {
 			t.Errorf("%v\n%s", err, j.printed())
 		}
 	})
+}
+
+// checkRPCs checks the last line of the output of "lst quick --json": clients have called servers, without an error.
+func checkRPCs(t *testing.T, out string) {
+	t.Helper()
+	out = strings.TrimSpace(out)
+	var result struct {
+		Total  report.Interval
+		Failed bool
+	}
+	err := json.Unmarshal([]byte(out[strings.LastIndexByte(out, '\n')+1:]), &result)
+	if err != nil || result.Failed || result.Total.RPC.Sent.Avg == 0 || result.Total.RPC.Errors > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // takePart takes part in tests of LNet selftest until a message of endSize arrives.

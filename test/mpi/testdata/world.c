@@ -7,7 +7,7 @@
 // application calls MPI by the names of its profiling interface.
 //
 // With APPLICATION_LEVEL, the application only initializes MPI with less than MPI_THREAD_MULTIPLE. With LIBRARY_LEVEL,
-// LNet initializes MPI, and the library grants no more than that.
+// LNet initializes MPI, and the library grants no more than that, and prints what it grants.
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -77,7 +77,10 @@ __attribute__((constructor)) static void start(void) {
 
 int MPI_Init_thread(int *argc, char ***argv, int wanted, int *level) {
 	int most = level_of("LIBRARY_LEVEL");
-	return PMPI_Init_thread(argc, argv, most >= 0 && most < wanted ? most : wanted, level);
+	int rc = PMPI_Init_thread(argc, argv, most >= 0 && most < wanted ? most : wanted, level);
+	printf("the library grants level %d\n", rc ? -1 : *level);
+	(void)fflush(stdout);
+	return rc;
 }
 
 static void not_world(MPI_Comm c, const char *call) {
