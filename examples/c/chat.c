@@ -89,6 +89,7 @@ int main(int argc, char **argv)
 	in = buffer(LONGEST * MESSAGES);
 	out = buffer(LONGEST);
 	check(lnetd_recv(tm, in, LONGEST, MESSAGES), "receive");
+	check(lnetd_sync(tm, -1), "receive"); // from now on the peer can send messages
 	loop = epoll_create1(EPOLL_CLOEXEC);
 	watch(STDIN_FILENO);
 	watch(lnetd_fd(d));

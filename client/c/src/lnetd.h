@@ -280,7 +280,8 @@ LNETD_API void lnetd_tm_addr(const lnetd_tm *tm, struct lnetd_addr *addr);
 /*
  * lnetd_recv waits for messages to the TM. Each has an event with LNETD_MESSAGE and its place in the buffer. The
  * operation ends after the given number of messages, or when less than longest bytes of room are left. A message is
- * lost if it is longer than longest bytes, or finds no buffer.
+ * lost if it is longer than longest bytes, or finds no buffer. Before peers are told that they can send, call
+ * lnetd_sync().
  */
 LNETD_API int lnetd_recv(lnetd_tm *tm, lnetd_buf *buffer, uint32_t longest, uint32_t messages);
 
