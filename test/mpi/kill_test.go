@@ -148,11 +148,11 @@ func untilEnd(ctx context.Context, inbox *node.Inbox) error {
 	return context.Cause(ctx)
 }
 
-// stopLoad ends the load of ranks.
+// stopLoad ends the load of ranks. It waits for no ACK, since a rank that has got the message leaves.
 func (s *site) stopLoad(all map[int]said) {
 	s.t.Helper()
 	for _, r := range all {
-		if _, err := s.node.PutWait(s.t.Context(), content(endSize), r.id(s.t), node.PutOptions{Portal: portal, Ack: true}); err != nil {
+		if _, err := s.node.PutWait(s.t.Context(), content(endSize), r.id(s.t), node.PutOptions{Portal: portal}); err != nil {
 			s.t.Errorf("the last PUT to rank %d: %v", r.Rank, err)
 		}
 	}
