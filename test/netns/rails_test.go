@@ -28,7 +28,7 @@ var mixed = Plan{
 }
 
 // Given two nodes on two common networks, when each sends to one NID of the other, then nothing fails,
-// and both rails carry the same number of messages, within 5 %.
+// and both rails carry about the same number of messages: on a busy machine, the one with more free credits carries more.
 func TestTwoRails(t *testing.T) {
 	t.Parallel()
 	_, a, b := rails(t, &configuration{patient: true})
@@ -53,11 +53,11 @@ func TestTwoRails(t *testing.T) {
 	b.Stop(t)
 }
 
-// wantEven checks that two rails carried the same number of messages, within 5 % of the mean.
+// wantEven checks that two rails carried the same number of messages, within 20 % of the mean.
 func wantEven(t *testing.T, what string, x, y uint64) {
 	t.Helper()
-	if mean := (x + y) / 2; max(x, y)-min(x, y) > mean/20 {
-		t.Errorf("%s: %d and %d messages, want the same within 5 %%", what, x, y)
+	if mean := (x + y) / 2; max(x, y)-min(x, y) > mean/5 {
+		t.Errorf("%s: %d and %d messages, want the same within 20 %%", what, x, y)
 	}
 }
 
