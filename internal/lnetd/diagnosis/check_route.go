@@ -43,10 +43,11 @@ func gateways(f *Facts) (found []Finding) {
 	if f.Node == nil {
 		return nil
 	}
+	peers := f.peersByNID()
 	for k := range f.Node.Routes {
 		r := &f.Node.Routes[k]
 		name := r.Net.String() + " through " + r.Gateway.String()
-		p := f.peerOf(r.Gateway)
+		p := peers[r.Gateway]
 		switch {
 		case p == nil || p.State&stateDiscovered == 0 || troubled(p, r.Gateway):
 		case p.State&stateRouter == 0:
@@ -58,16 +59,16 @@ func gateways(f *Facts) (found []Finding) {
 	return found
 }
 
-// peerOf returns the peer that has the NID, or nil.
-func (f *Facts) peerOf(nid lnet.NID) *api.Peer {
+// peersByNID returns the peers, each by all of its NIDs.
+func (f *Facts) peersByNID() map[lnet.NID]*api.Peer {
+	peers := make(map[lnet.NID]*api.Peer, len(f.Node.Peers))
 	for k := range f.Node.Peers {
-		for i := range f.Node.Peers[k].NIs {
-			if f.Node.Peers[k].NIs[i].NID == nid {
-				return &f.Node.Peers[k]
-			}
+		p := &f.Node.Peers[k]
+		for i := range p.NIs {
+			peers[p.NIs[i].NID] = p
 		}
 	}
-	return nil
+	return peers
 }
 
 // troubled reports whether the NID of the peer does not answer now.
