@@ -1,6 +1,8 @@
 package lnd
 
 import (
+	"sync/atomic"
+
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
 )
@@ -12,6 +14,8 @@ type Tx struct {
 	Header lnet.Header
 	// To is the process that the message is sent to directly: the destination or a router.
 	To lnet.ProcessID
+	// Neighbour is part of the node's record of To. It is nil if there is no such record.
+	Neighbour *Neighbour
 	// Payload is sent after the header. It must not change until the message is complete.
 	Payload memory.Vector
 	// More means that the same goroutine sends more messages immediately after this one. The driver may wait
@@ -36,6 +40,37 @@ type Tx struct {
 	Done Sender
 }
 
+// Neighbour lets a driver find its own record of a neighbour without a search. The node has one for each NID
+// that it sends messages to, and all interfaces that reach the NID share it. The zero value is empty.
+type Neighbour struct{ record atomic.Pointer[any] }
+
+// Record returns the record that was set last. It is nil if none was set, or if n is nil.
+func (n *Neighbour) Record() any {
+	if n == nil {
+		return nil
+	}
+	if r := n.record.Load(); r != nil {
+		return *r
+	}
+	return nil
+}
+
+// SetRecord sets the record to *r, which must not change any more. If r is nil, there is no record. It does
+// nothing if n is nil.
+func (n *Neighbour) SetRecord(r *any) {
+	if n != nil {
+		n.record.Store(r)
+	}
+}
+
+// RemoveRecord removes the record if it was set with r, so that it is not kept in memory. It does nothing if n
+// is nil.
+func (n *Neighbour) RemoveRecord(r *any) {
+	if n != nil {
+		n.record.CompareAndSwap(r, nil)
+	}
+}
+
 // Sender is notified when a message has been sent.
 type Sender interface {
 	// Sent reports that m is complete. If err is nil, all of m has been passed to the transport, and the driver
@@ -56,8 +91,9 @@ type Rx struct {
 	// not by a REPLY message.
 	RDMA bool
 
-	// Driver is for use by the driver.
-	Driver any
+	// Driver is for use by the driver, and Upper by the node. A driver that uses an Rx for several messages of a
+	// connection keeps Upper. If it uses the Rx for another interface, it sets Upper to nil before.
+	Driver, Upper any
 }
 
 // Placement specifies what happens to an arrived message. The zero value drops the message: the payload is

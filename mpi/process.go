@@ -32,6 +32,10 @@ type Config struct {
 	// and the path of a file with the name. If it is empty, it is the value of the environment variable LNET_MPI_PORT;
 	// if that is empty too, proxies are ranks of this job. It must be empty in all processes, or in none.
 	Port string
+	// Spawn are the hosts and the program of proxies that Init starts, in rank 0: hosts separated by commas, and
+	// behind them perhaps the program and its options. If it is empty, it is the value of the environment variable
+	// LNET_MPI_SPAWN. It must be empty in all processes, or in none.
+	Spawn string
 	// Prepare, if not nil, is called with the node before other processes can send to it. It opens inboxes and attaches
 	// match entries for their messages.
 	Prepare func(n *node.Node) error
@@ -42,6 +46,9 @@ type Config struct {
 	Timeout  time.Duration
 	Abort    bool
 }
+
+// ErrConfig means that a Config, or an environment variable that Init reads, is invalid.
+var ErrConfig = errors.New("invalid configuration")
 
 // Process is LNet in one process of an application. Its methods may be called from any goroutine.
 type Process struct {
@@ -54,10 +61,10 @@ type Process struct {
 // MPI, unless the program has done so with MPI_THREAD_MULTIPLE. After an error the process should end with a status that
 // is not 0, which makes mpirun end the others. Init succeeds once in a process.
 //
-// Errors wrap boundary.ErrNotBuilt, boundary.ErrNoLibrary or boundary.ErrLauncher if MPI cannot be used,
+// Errors wrap ErrConfig if the proxies that c or the environment names are invalid, boundary.ErrNotBuilt, boundary.ErrNoLibrary or boundary.ErrLauncher if MPI cannot be used,
 // boundary.ErrThreads if the program has initialized MPI without MPI_THREAD_MULTIPLE, boundary.ErrNotInitialized if it
 // has passed a communicator before it initialized MPI or has finalized MPI, boundary.ErrNoConnections if the library
-// cannot connect jobs, and lnd.ErrTimeout if other processes have not called Init in time.
+// cannot connect or spawn jobs, and lnd.ErrTimeout if other processes have not called Init in time.
 func Init(ctx context.Context, c Config) (*Process, error) {
 	return start(ctx, c, func() (boundary.MPI, error) { return shim.Open(c.Library, c.Shim) })
 }
@@ -72,13 +79,13 @@ func start(ctx context.Context, c Config, open func() (boundary.MPI, error)) (*P
 	if c.Driver != nil {
 		driver = *c.Driver
 	}
-	var connect func(ctx context.Context) (string, error)
-	if port := cmp.Or(c.Port, os.Getenv(job.PortVariable)); port != "" {
-		connect = job.Port(port)
+	connect, spawn, err := c.proxies()
+	if err != nil {
+		return nil, err
 	}
 	j, err := job.Start(ctx, job.Config{
 		Open: open, Net: cmp.Or(c.Net, lnet.MakeNet(mpilnd.DefaultType, 0)), Name: host,
-		RankBits: c.RankBits, Timeout: c.Timeout, Driver: driver, Abort: c.Abort, Connect: connect,
+		RankBits: c.RankBits, Timeout: c.Timeout, Driver: driver, Abort: c.Abort, Connect: connect, Spawn: spawn,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("mpi: %w", err)
@@ -98,6 +105,32 @@ func start(ctx context.Context, c Config, open func() (boundary.MPI, error)) (*P
 		return nil, errors.Join(fmt.Errorf("mpi: %w", err), n.Close(context.WithoutCancel(ctx)))
 	}
 	return &Process{job: j, node: n}, nil
+}
+
+// proxies returns how to reach proxies that are not ranks of this job. At most one of the results is not nil.
+func (c *Config) proxies() (connect func(ctx context.Context) (string, error), spawn *boundary.Program, err error) {
+	port, portName := setting(c.Port, "Config.Port", job.PortVariable)
+	program, spawnName := setting(c.Spawn, "Config.Spawn", job.SpawnVariable)
+	switch {
+	case port != "" && program != "":
+		return nil, nil, fmt.Errorf("mpi: %w: %s and %s exclude each other", ErrConfig, portName, spawnName)
+	case port != "":
+		return job.Port(port), nil, nil
+	case program != "":
+		if spawn, err = job.ParseSpawn(program); err != nil {
+			return nil, nil, fmt.Errorf("mpi: %w: %s: %w", ErrConfig, spawnName, err)
+		}
+	}
+	return nil, spawn, nil
+}
+
+// setting returns the value of a field of Config, or of an environment variable if it is empty, and the name of the one
+// that it returns.
+func setting(value, field, variable string) (setting, name string) {
+	if value != "" {
+		return value, field
+	}
+	return os.Getenv(variable), variable
 }
 
 // Node returns the node of this process. The caller must not close it.

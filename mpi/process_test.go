@@ -10,6 +10,7 @@ import (
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary/fake"
+	"github.com/lnetd/lnetd/lnd/mpilnd/job"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -46,6 +47,34 @@ func TestInit(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// Proxies of a separate job and proxies to start exclude each other, and the hosts of the latter must have names. The
+// error names the field or the environment variable.
+//
+// MPI-17
+func TestConfig(t *testing.T) {
+	for _, c := range []struct {
+		config      Config
+		port, spawn string // environment variables
+		want        string
+	}{
+		{port: "file:/p", spawn: "a", want: "LNET_MPI_PORT and LNET_MPI_SPAWN exclude each other"},
+		{config: Config{Spawn: "a"}, port: "p", want: "LNET_MPI_PORT and Config.Spawn exclude each other"},
+		{config: Config{Port: "p", Spawn: "a"}, want: "Config.Port and Config.Spawn exclude each other"},
+		{spawn: "a,,b", want: `LNET_MPI_SPAWN: a host in "a,,b" has no name`},
+		{config: Config{Spawn: " "}, spawn: "a", want: "Config.Spawn: there are no hosts for the proxies"},
+	} {
+		t.Setenv(job.PortVariable, c.port)
+		t.Setenv(job.SpawnVariable, c.spawn)
+		_, err := start(t.Context(), c.config, func() (boundary.MPI, error) {
+			t.Errorf("opened MPI: want %q", c.want)
+			return nil, boundary.ErrNoLibrary
+		})
+		if !errors.Is(err, ErrConfig) || err.Error() != "mpi: invalid configuration: "+c.want {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
 }
 
 // A rank that ends early does not keep others from ending.

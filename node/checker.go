@@ -11,36 +11,53 @@ import (
 // check is the schedule of the router checker for one gateway (lnet-core 8.5). due is the
 // time of the next check of each net; a net without an entry is due immediately. last is
 // the net that was checked most recently, and therefore comes last in the order of checks.
+//
+// A gateway that is down on a net is also checked at the time retry, and then after pauses
+// that double from checkPause to the interval of checks, so that its routes can be used
+// soon after it has come back (decisions 245). pause is the last of these pauses, and 0 if
+// the gateway is up.
 type check struct {
-	due  map[lnet.Net]time.Duration
-	last lnet.Net
+	due          map[lnet.Net]time.Duration
+	last         lnet.Net
+	retry, pause time.Duration
 }
 
 // idleSleep is how long the discoverer sleeps if it has no timer to wait for. A new event
 // wakes it earlier.
 const idleSleep = time.Hour
 
+// checkPause is the time between two searches for gateways whose check is due.
+const checkPause = time.Second
+
 // checkRouters starts the checks of gateways that are due. It returns how long the
-// discoverer may sleep before it calls checkRouters again.
+// discoverer may sleep before it calls checkRouters again. If it is called earlier, it does
+// nothing, because every event calls it and a search visits all routes.
 func (d *discoverer) checkRouters() time.Duration {
 	n := d.node
+	now := n.machineNow()
+	if now < d.nextCheck {
+		return d.nextCheck - now
+	}
 	t := n.topology.Load()
 	interval := n.parameters.Load().RouterCheckInterval
-	routes := t.view.Routing.Routes()
-	if len(routes) == 0 || interval <= 0 {
+	if interval <= 0 {
 		return idleSleep
 	}
-	now := n.machineNow()
-	var seen []*peer
+	routes := t.view.Routing.Routes()
+	if len(routes) == 0 {
+		return idleSleep
+	}
+	d.nextCheck = now + checkPause
+	seen := map[*peer]bool{}
 	for _, r := range routes {
 		q := gatewayOf(r)
-		if q == nil || slices.Contains(seen, q) {
+		if q == nil || seen[q] {
 			continue
 		}
-		seen = append(seen, q)
+		seen[q] = true
 		d.checkRouter(q, t, now, interval)
 	}
-	return time.Second
+	return checkPause
 }
 
 // checkRouter starts the check of the next due net of the gateway q, if any net is due. It
@@ -56,10 +73,14 @@ func (d *discoverer) checkRouter(q *peer, t *topology, now, interval time.Durati
 			nets = append(nets, net)
 		}
 	}
+	down := q.removed || slices.ContainsFunc(nets, func(net lnet.Net) bool { return !q.selection.UpOn(net) })
+	if !down {
+		q.retry, q.pause = 0, 0
+	}
 	first := slices.Index(nets, q.last) + 1
 	for k := range nets {
 		net := nets[(first+k)%len(nets)]
-		if due, ok := q.due[net]; ok && due > now {
+		if due, ok := q.due[net]; ok && due > now && (!down || q.retry > now) {
 			continue
 		}
 		if !d.machine.CheckRouter(now, v.NIDs[0], net) {
@@ -69,6 +90,10 @@ func (d *discoverer) checkRouter(q *peer, t *topology, now, interval time.Durati
 			q.due = map[lnet.Net]time.Duration{}
 		}
 		q.due[net], q.last = now+interval, net
+		if down {
+			q.pause = min(max(2*q.pause, checkPause), interval)
+			q.retry = now + q.pause
+		}
 		return
 	}
 }

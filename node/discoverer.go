@@ -37,6 +37,8 @@ type discoverer struct {
 	policies *selection.Policies
 	rng      *rand.Rand
 	moved    bool // NIDs of gateways were added or removed, or have a new owner
+	// nextCheck is when to search for gateways whose check is due, in the node's time.
+	nextCheck time.Duration
 
 	exchanges exchanges
 	pulse     loopProgress
@@ -301,6 +303,7 @@ func (d *discoverer) execute(a discovery.Action) {
 		if q := d.peers[a.View.ID]; q != nil {
 			q.view.Store(a.View)
 			delete(d.peers, a.View.ID)
+			n.notePeerRemoved(a.View)
 		}
 	case discovery.MarkStatus:
 		n.markStatus(a.NID, a.Status == lnet.StatusUp)
@@ -395,6 +398,7 @@ func (d *discoverer) publish(q *peer, v *discovery.View) {
 	if q.selection != nil && old != nil && sameNIDs(old.NIDs, v.NIDs) && q.selection.Identity == q.identify(v) {
 		return
 	}
+	d.node.notePeer(old, v)
 	d.publishPeer(q, v)
 }
 

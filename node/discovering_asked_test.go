@@ -116,10 +116,11 @@ func TestMessagesToApplications(t *testing.T) {
 			f.show(func(h lnet.Header, _ []byte) { sent = append(sent, h.Type) })
 			to := lnet.ProcessID{NID: parseNID(t, "10.77.0.12@"+test.net), PID: test.pid}
 			_, err := a.PutWait(t.Context(), []byte("hello"), to, node.PutOptions{Portal: 4, Ack: true})
+			f.show(nil)
+			synctest.Wait() // another goroutine may be sending
 			if err != nil || sent[0] != test.first {
 				t.Errorf("%+v: %v, sent %v", test, err, sent)
 			}
-			f.show(nil)
 		})
 	}
 }

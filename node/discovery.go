@@ -167,7 +167,7 @@ func (a *Admin) deletePeer(
 ) error {
 	n := a.n
 	return n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
-		n.strangers.recount()
+		n.strangers.uncount(m.Find(primary))
 		return remove(m, now, primary)
 	})
 }
@@ -177,7 +177,7 @@ func (a *Admin) deletePeer(
 func (a *Admin) DeletePeerNIDs(ctx context.Context, primary lnet.NID, nids []lnet.NID) error {
 	n := a.n
 	return n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
-		n.strangers.recount()
+		n.strangers.uncount(m.Find(primary))
 		for _, nid := range nids {
 			if err := m.DeleteNID(now, primary, nid); err != nil {
 				return err
@@ -203,7 +203,7 @@ func (n *Node) markStatus(nid lnet.NID, up bool) {
 			n.lowerPeerHealth(p, n.parameters.Load().HealthSensitivity)
 		}
 	case up && p.lastAlive.Load() == 0:
-		p.health.value.Store(MaxHealth)
+		n.notePeerHealth(p, int(p.health.value.Swap(MaxHealth)), MaxHealth)
 	}
 }
 

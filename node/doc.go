@@ -26,7 +26,7 @@ package node
 // peerShard.mu, heldMessages.mu, then the leaf locks, under which no other lock is
 // acquired: credits.mu, pool.mu, runQueue.mu, resendQueue.mu, discoverer.mu,
 // exchanges.mu, endings.mu, recovery.mu, flights.mu, lostNeighbours.mu, endedIncarnations.mu,
-// absent.mu, pushTarget.mu, peerNI.reportedMu, ni.statusMu, ni.earlyMu, slowCalls.mu,
+// absent.mu, captures.mu, pushTarget.mu, peerNI.reportedMu, ni.statusMu, ni.earlyMu, slowCalls.mu,
 // EventQueue.mu, Inbox.mu, loopback.mu, fault.Rules.mu and those of the driver. Only the
 // slot is held across a driver call or a handler.
 //

@@ -117,6 +117,9 @@ func (n *Node) refusals() lnd.RefusalCounts {
 // and p are nil if they are unknown.
 func (n *Node) dropped(r DropReason, i *ni, p *peerNI, h *lnet.Header) {
 	n.stats.drops[r].Add(1)
+	if n.captures.active() {
+		n.captureDrop(r, i, p, h)
+	}
 	if n.log.Enabled(context.Background(), slog.LevelDebug) {
 		n.logDrop(r, i, p, h)
 	}

@@ -84,6 +84,9 @@ func (m *message) endSend(err error) {
 	n := m.node
 	if err != nil {
 		m.countDropped(err)
+		if n.captures.active() {
+			m.captureFailure(err)
+		}
 	}
 	if m.passage.forward {
 		if err != nil {

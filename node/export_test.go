@@ -50,3 +50,9 @@ func (n *Node) HoldDiscovery() (release func()) {
 	<-busy
 	return func() { close(done) }
 }
+
+// RunDiscoverer calls f in the discoverer's goroutine with its search for gateways whose
+// check is due.
+func (n *Node) RunDiscoverer(f func(checkRouters func() time.Duration)) {
+	_ = n.discoverer.call(n.ctx, func(*discovery.Machine) { f(n.discoverer.checkRouters) })
+}

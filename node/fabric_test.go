@@ -175,6 +175,7 @@ func (p *port) Send(tx *lnd.Tx) {
 	fr.from, fr.tx, fr.to = p, tx, nil
 	fr.rx.Header = tx.Header
 	fr.rx.From = lnet.ProcessID{NID: p.nid, PID: lnet.PIDLustre}
+	fr.rx.Upper = nil // the frame may have been used for a message to another node
 	fr.placed = false
 	p.fabric.enqueue(fr)
 	p.fabric.mu.Lock()

@@ -24,17 +24,14 @@ type health struct {
 
 func (h *health) full() bool { return h.value.Load() == MaxHealth }
 
-// add adds d to the health, but keeps it within 0 to MaxHealth. It returns the new value,
-// and whether the health has changed.
-func (h *health) add(d int) (int, bool) {
+// add adds d to the health, but keeps it within 0 to MaxHealth. It returns the values
+// before and after.
+func (h *health) add(d int) (before, after int) {
 	for {
 		old := h.value.Load()
 		v := min(max(int(old)+d, 0), MaxHealth)
-		if v == int(old) {
-			return v, false
-		}
-		if h.value.CompareAndSwap(old, int32(v)) {
-			return v, true
+		if v == int(old) || h.value.CompareAndSwap(old, int32(v)) {
+			return int(old), v
 		}
 	}
 }
@@ -115,9 +112,11 @@ func (m *message) succeeded(arrived bool) {
 	switch {
 	case p.health.full():
 	case p.gateway() || n.router.forwards():
-		p.health.value.Store(MaxHealth)
+		n.notePeerHealth(p, int(p.health.value.Swap(MaxHealth)), MaxHealth)
 	default:
-		if v, _ := p.health.add(n.parameters.Load().HealthSensitivity); v < MaxHealth {
+		before, v := p.health.add(n.parameters.Load().HealthSensitivity)
+		n.notePeerHealth(p, before, v)
+		if v < MaxHealth {
 			n.recoverPeer(p)
 		}
 	}
@@ -176,18 +175,21 @@ func (m *message) reroutable() bool {
 
 // raiseHealth raises an NI's health by d.
 func (i *ni) raiseHealth(d int) {
-	if v, changed := i.health.add(d); changed && v == MaxHealth {
+	before, v := i.health.add(d)
+	if before != v && v == MaxHealth {
 		i.updateStatus()
 	}
+	i.noteHealth(before, v)
 }
 
 // lowerHealth lowers an NI's health by d. The NI then receives recovery pings until its
 // health is full again.
 func (i *ni) lowerHealth(d int) {
-	v, changed := i.health.add(-d)
-	if changed && v == 0 {
+	before, v := i.health.add(-d)
+	if before != v && v == 0 {
 		i.updateStatus()
 	}
+	i.noteHealth(before, v)
 	if v < MaxHealth {
 		i.node.recoverNI(i)
 	}
@@ -204,7 +206,9 @@ func (n *Node) blame(p *peerNI) {
 
 // lowerPeerHealth lowers a peer NI's health by d and lets recovery pings follow.
 func (n *Node) lowerPeerHealth(p *peerNI, d int) {
-	if v, _ := p.health.add(-d); v < MaxHealth {
+	before, v := p.health.add(-d)
+	n.notePeerHealth(p, before, v)
+	if v < MaxHealth {
 		n.recoverPeer(p)
 	}
 }
@@ -221,8 +225,9 @@ func (a *Admin) SetNIHealth(nid lnet.NID, value int) error {
 		return fmt.Errorf("set health of %s: %w", nid, ErrNotFound)
 	}
 	v := healthValue(value)
-	i.health.value.Store(int32(v))
+	before := i.health.value.Swap(int32(v))
 	i.updateStatus()
+	i.noteHealth(int(before), v)
 	if v < MaxHealth {
 		n.recoverNI(i)
 	}
@@ -241,7 +246,7 @@ func (a *Admin) SetPeerHealth(nid lnet.NID, value int) error {
 		return fmt.Errorf("set health of %s: %w", nid, ErrNotFound)
 	}
 	v := healthValue(value)
-	p.health.value.Store(int32(v))
+	n.notePeerHealth(p, int(p.health.value.Swap(int32(v))), v)
 	if v < MaxHealth {
 		n.addRecovering(recoveringNI{node: n, peer: p, health: &p.health})
 	}

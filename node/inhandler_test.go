@@ -85,6 +85,12 @@ var waits = map[string]func(ctx context.Context, n *node.Node, to lnet.ProcessID
 		}
 		return nil
 	},
+	"PeersOf": func(ctx context.Context, n *node.Node, to lnet.ProcessID) error {
+		for _, err := range n.Admin().PeersOf(ctx, []lnet.NID{to.NID}) {
+			return err
+		}
+		return nil
+	},
 	"Peers": func(_ context.Context, n *node.Node, _ lnet.ProcessID) (err error) {
 		defer func() { err, _ = recover().(error) }()
 		n.Peers()

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// Latency summarizes measured latencies. The times are 0 if Samples is 0.
+// Latency summarizes measured latencies. The times are 0 if Samples is 0. Sum is the total of all samples.
 type Latency struct {
 	Samples       uint64
 	Min, Max, Avg time.Duration
+	Sum           time.Duration
 }
 
 // Layout of a LatencyHistogram. It has four buckets for each factor of two. The bounds are
@@ -98,9 +99,9 @@ func (x *extremes) reset() {
 }
 
 func (x *extremes) summary(samples uint64) Latency {
-	s := Latency{Samples: samples, Min: time.Duration(x.min.Load()), Max: time.Duration(x.max.Load())}
+	s := Latency{Samples: samples, Min: time.Duration(x.min.Load()), Max: time.Duration(x.max.Load()), Sum: time.Duration(x.sum.Load())}
 	if s.Samples > 0 {
-		s.Avg = time.Duration(uint64(x.sum.Load()) / s.Samples)
+		s.Avg = time.Duration(uint64(s.Sum) / s.Samples)
 	}
 	return s
 }

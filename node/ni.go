@@ -39,7 +39,9 @@ type ni struct {
 	// Only routers maintain it (lnet-core 9.2).
 	lastPing atomic.Int64
 
-	statusMu sync.Mutex // held while stored changes
+	statusMu sync.Mutex // held while link or stored changes
+	// statusSince is when status last changed, by the node's clock.
+	statusSince atomic.Int64
 
 	closeOnce sync.Once
 	closed    chan struct{} // closed when the driver has closed the interface and closeErr is set
@@ -62,7 +64,9 @@ type NIInfo struct {
 	// Status is the NI's status in ping info. Down is the reason if Status is down.
 	Status lnet.NIStatus
 	Down   DownReason
-	Link   lnd.LinkState
+	// Since is when the NI was added, or when Status last changed after that.
+	Since time.Time
+	Link  lnd.LinkState
 	// LinkCause is the reason why the link is down, if the driver knows it.
 	LinkCause string
 	// Tunables, Options and LNDTimeout are the values in effect. They are zero for 0@lo.
@@ -130,6 +134,7 @@ func (i *ni) setOpen() {
 func newNI(n *Node, net lnet.Net) *ni {
 	i := &ni{node: n, net: net, closed: make(chan struct{})}
 	i.link.Store(linkUnknown)
+	i.statusSince.Store(n.now())
 	i.health.value = &i.Health
 	return i
 }
@@ -194,7 +199,7 @@ const linkUnknown = 0xff
 // publishes new ping info with a new sequence number, and reroutes or pings. An NI that
 // AddNI is still adding is not part of it yet.
 func (i *ni) LinkChanged(s lnd.LinkState) {
-	if i.link.Swap(uint32(s)) == uint32(s) {
+	if !i.setLink(s) {
 		return
 	}
 	n := i.node
@@ -222,7 +227,7 @@ func (i *ni) LinkChanged(s lnd.LinkState) {
 	if fatal(s) {
 		level = slog.LevelWarn
 	}
-	n.log.Report(boundedlog.Line{Level: level, Text: "link changed", Of: boundedlog.AboutNI(i.NID)}, slog.Any("link", s), slog.String("cause", i.linkCause()))
+	n.log.Report(boundedlog.Line{Level: level, Text: "link changed", Of: boundedlog.AboutNI(i.NID), Recovery: !fatal(s)}, slog.Any("link", s), slog.String("cause", i.linkCause()))
 }
 
 // linkCause returns the driver's reason why the link is down. It is empty if the link is
@@ -237,7 +242,7 @@ func (i *ni) linkCause() string {
 func (i *ni) info() NIInfo {
 	s := NIInfo{
 		NID: i.NID, Net: i.net, Device: i.iface.Device(),
-		Status: i.status(), Down: i.down(), Link: lnd.LinkState(i.link.Load()), LinkCause: i.linkCause(),
+		Status: i.status(), Down: i.down(), Since: i.node.start.Add(time.Duration(i.statusSince.Load() - 1)), Link: lnd.LinkState(i.link.Load()), LinkCause: i.linkCause(),
 		Options: i.iface.Options(), LNDTimeout: i.iface.Timeout(), Traffic: i.stats.traffic(),
 		Detail:    i.stats.detail(),
 		Health:    i.node.healthInfo(&i.health, &i.stats.trafficStats),

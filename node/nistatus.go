@@ -50,6 +50,23 @@ func (i *ni) status() lnet.NIStatus {
 	return lnet.StatusUp
 }
 
+// setLink stores the link state. It returns false if it has not changed.
+func (i *ni) setLink(s lnd.LinkState) bool {
+	i.statusMu.Lock()
+	defer i.statusMu.Unlock()
+	before := i.status()
+	changed := i.link.Swap(uint32(s)) != uint32(s)
+	i.dateStatus(before)
+	return changed
+}
+
+// dateStatus records the time if the status is no longer that from before. The caller holds i.statusMu.
+func (i *ni) dateStatus(before lnet.NIStatus) {
+	if i.status() != before {
+		i.statusSince.Store(i.node.now())
+	}
+}
+
 // blame adds the reasons why to the stored reasons, or removes them if holds is false. It
 // reports whether the NI has changed between having stored reasons and having none.
 func (i *ni) blame(why DownReason, holds bool) bool {
@@ -64,7 +81,9 @@ func (i *ni) blameLocked(why DownReason, holds bool) bool {
 	if holds {
 		now = old | why
 	}
+	before := i.status()
 	i.stored.Store(uint32(now))
+	i.dateStatus(before)
 	return (old != 0) != (now != 0)
 }
 

@@ -74,6 +74,7 @@ type Node struct {
 	uses       [lnet.Portals]portalUse
 	endings    endings
 	flights    flights
+	captures   captures
 	waiters    sync.Pool // of *waiter
 
 	// Work for the monitor. Only steps is processed by the goroutine that adds to it, if no

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -19,6 +20,7 @@ type plan struct {
 	target   lnet.NID
 	loopback bool
 	err      error
+	now      int64 // when the path was chosen, as Node.now; 0 if the clock was not read
 
 	markUsed *peerNI // peer NI to mark as used, or nil
 	want     *peerNI // peer NI to discover in the background, or nil
@@ -35,6 +37,7 @@ func (p *plan) hop() lnet.NID {
 // sendAnswer sends m, an ACK or REPLY, to the NID from which the request came.
 func (n *Node) sendAnswer(m *message, to lnet.NID) {
 	p := n.plan(m, to)
+	p.now = n.second.Load() * int64(time.Second) // at most a second late, which saves reading the clock
 	n.execute(m, &p)
 }
 
@@ -266,10 +269,10 @@ func (n *Node) execute(m *message, p *plan) {
 		n.discoverer.park(m, p.park.NID)
 		return
 	case p.loopback:
-		m.setPath(n.lo, nil, p.target)
+		m.setPath(n.lo, nil, p)
 	default:
 		p.d.Commit()
-		m.setPath(p.d.NI.Owner.(*ni), peerNIOf(p.d.Next), p.target)
+		m.setPath(p.d.NI.Owner.(*ni), peerNIOf(p.d.Next), p)
 	}
 	if !m.counted {
 		m.count()
@@ -277,32 +280,39 @@ func (n *Node) execute(m *message, p *plan) {
 	n.transmit(m)
 }
 
-// setPath makes m leave through the NI i to the next hop, which is nil on 0@lo. It sets
-// the NIDs in m's header, and a deadline.
-func (m *message) setPath(i *ni, next *peerNI, target lnet.NID) {
+// setPath makes m leave through the NI i to the next hop, which is nil on 0@lo, as p
+// plans. It sets the NIDs in m's header, and a deadline.
+func (m *message) setPath(i *ni, next *peerNI, p *plan) {
 	m.ni, m.peer = i, next
-	h := &m.tx.Header
+	h, target := &m.tx.Header, p.target
 	h.Dest = target
 	if !m.passage.forward {
 		h.Src = i.NID
 	}
-	m.tx.To = lnet.ProcessID{NID: target, PID: h.DestPID}
-	if next != nil && next.NID != target {
-		m.tx.To = lnet.ProcessID{NID: next.NID, PID: lnet.PIDLustre}
+	m.tx.To, m.tx.Neighbour = lnet.ProcessID{NID: target, PID: h.DestPID}, nil
+	if next != nil {
+		m.tx.Neighbour = &next.neighbour
+		if next.NID != target {
+			m.tx.To = lnet.ProcessID{NID: next.NID, PID: lnet.PIDLustre}
+		}
 	}
 	m.out.waited, m.out.delayed = false, false
-	m.setDeadline()
+	m.setDeadline(p.now)
 }
 
-// setDeadline sets the deadline for sending m. If m already has a deadline from an earlier
-// path of the same attempt, it is kept. Forwarded messages have no deadline, because a
+// setDeadline sets the deadline for sending m. now is the current time, or 0 if the caller
+// did not read the clock. If m already has a deadline from an earlier path of the same
+// attempt, it is kept. Forwarded messages have no deadline, because a
 // router tries to send every message (lnet-core 9.3).
-func (m *message) setDeadline() {
+func (m *message) setDeadline(now int64) {
 	n := m.node
 	if m.passage.forward || m.out.deadline != 0 {
 		return
 	}
-	m.out.deadline = n.now() + n.parameters.Load().lifetime(m.ni.iface.Timeout())
+	if now == 0 {
+		now = n.now()
+	}
+	m.out.deadline = now + n.parameters.Load().lifetime(m.ni.iface.Timeout())
 }
 
 // resend chooses a path for m again, after m waited for discovery or an attempt to send it

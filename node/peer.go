@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/limit"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
@@ -46,6 +47,8 @@ type peerNI struct {
 	peer atomic.Pointer[peer]
 	next atomic.Pointer[peerNI] // used by peerMap
 	gone atomic.Bool            // removed from the map
+
+	neighbour lnd.Neighbour // the driver's record of it
 
 	tx     credits // for messages to it
 	router credits // for messages from it that this node forwards
@@ -349,8 +352,8 @@ func (n *Node) Peers() []PeerInfo {
 	return infos
 }
 
-// peersAtOnce is how many peers PeersAfter requests from the discoverer at a time. A view
-// of a peer takes about 400 bytes, which stay allocated while the loop body runs.
+// peersAtOnce is how many peers are requested from the discoverer at a time. A view of a
+// peer takes about 400 bytes, which stay allocated while the loop body runs.
 const peersAtOnce = 64
 
 // PeersAfter returns an iterator over the peers in the order of Peers. It starts after the
@@ -360,7 +363,44 @@ const peersAtOnce = 64
 // element. If there is an error, it is the last element: ErrClosed, ctx's error, or
 // ErrInHandler if a handler calls it.
 func (a *Admin) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[PeerInfo, error] {
-	n := a.n
+	var had lnet.NID // primary NID of the previous peer
+	return a.n.peersBy(ctx, func(m *discovery.Machine, views []*discovery.View) ([]*discovery.View, bool) {
+		for v := range m.PeersAfter(id, had) {
+			if views = append(views, v); len(views) == peersAtOnce {
+				break
+			}
+		}
+		if len(views) > 0 {
+			last := views[len(views)-1]
+			id, had = last.ID, last.Primary
+		}
+		return views, len(views) == peersAtOnce
+	})
+}
+
+// PeersOf returns an iterator, to be used once, over the peers that have the given NIDs, in
+// the order of the NIDs. No peer is returned twice, and NIDs without a peer are skipped. The
+// elements are those of PeersAfter. The caller must not change nids during the iteration.
+func (a *Admin) PeersOf(ctx context.Context, nids []lnet.NID) iter.Seq2[PeerInfo, error] {
+	seen := map[discovery.PeerID]bool{}
+	return a.n.peersBy(ctx, func(m *discovery.Machine, views []*discovery.View) ([]*discovery.View, bool) {
+		some := nids[:min(len(nids), peersAtOnce)]
+		nids = nids[len(some):]
+		for _, nid := range some {
+			if v := m.Find(nid); v != nil && !seen[v.ID] {
+				seen[v.ID] = true
+				views = append(views, v)
+			}
+		}
+		return views, len(nids) > 0
+	})
+}
+
+// peersBy returns an iterator over the peers whose views next returns. The discoverer calls
+// next, which appends to the empty slice views, until it returns false.
+func (n *Node) peersBy(
+	ctx context.Context, next func(m *discovery.Machine, views []*discovery.View) (_ []*discovery.View, more bool),
+) iter.Seq2[PeerInfo, error] {
 	return func(yield func(PeerInfo, error) bool) {
 		if err := n.checkMayBlock(); err != nil {
 			yield(PeerInfo{}, err)
@@ -368,22 +408,13 @@ func (a *Admin) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[P
 		}
 		views := make([]*discovery.View, 0, peersAtOnce)
 		var nis []PeerNIInfo
-		var had lnet.NID // primary NID of the previous peer
-		for {
-			views = views[:0]
-			err := n.discoverer.call(ctx, func(m *discovery.Machine) {
-				for v := range m.PeersAfter(id, had) {
-					if views = append(views, v); len(views) == peersAtOnce {
-						break
-					}
-				}
-			})
+		for more := true; more; {
+			err := n.discoverer.call(ctx, func(m *discovery.Machine) { views, more = next(m, views[:0]) })
 			if err != nil {
 				yield(PeerInfo{}, err)
 				return
 			}
 			for _, v := range views {
-				id, had = v.ID, v.Primary
 				if v.Primary.IsLoopback() {
 					continue
 				}
@@ -392,9 +423,6 @@ func (a *Admin) PeersAfter(ctx context.Context, id discovery.PeerID) iter.Seq2[P
 				if ok && !yield(info, nil) {
 					return
 				}
-			}
-			if len(views) < peersAtOnce {
-				return
 			}
 		}
 	}

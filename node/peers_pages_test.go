@@ -2,8 +2,10 @@ package node_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -108,5 +110,32 @@ func TestPeersOfAClosedNode(t *testing.T) {
 	}
 	if p := n.Peers(); len(p) != 0 {
 		t.Errorf("peers %v", p)
+	}
+}
+
+// The peers that have some NIDs are listed in the order of the NIDs, each of them once.
+func TestPeersOfNIDs(t *testing.T) {
+	n := newNode(t, node.Config{})
+	const peers = 150 // more than are requested at once
+	nid := func(k int) lnet.NID { return lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 0x0a010000+uint32(k)) }
+	for k := range peers {
+		if err := n.Admin().ConfigurePeer(t.Context(), nid(k), []lnet.NID{nid(1000 + k)}, discovery.ConfigureOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var nids, want []lnet.NID
+	for k := peers - 1; k >= 0; k-- {
+		nids = append(nids, nid(1000+k), nid(5000+k), nid(k), lnet.NID{})
+		want = append(want, nid(k))
+	}
+	var got []lnet.NID
+	for p, err := range n.Admin().PeersOf(t.Context(), nids) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, p.Primary)
+	}
+	if !slices.Equal(want, got) {
+		t.Errorf("%d peers %v", len(got), got)
 	}
 }

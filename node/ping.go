@@ -118,6 +118,9 @@ type PingOptions struct {
 	// Room, if not 0, is the size of the first reply buffer in bytes, at most 1 MiB. Entries
 	// is then ignored.
 	Room int
+	// Sender, if not nil, receives the NID of the neighbour from which the answer arrived:
+	// the target, or the gateway through which the target has answered.
+	Sender *lnet.NID
 }
 
 // Ping requests the ping info of the node with the NID in to. 0@lo stands for this node.
@@ -146,7 +149,7 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 			to, room, pingHeader, lnet.MTU, ErrInvalid)
 	}
 	for range pingRounds {
-		b, err := n.fetchInfo(ctx, to, o.Source, room)
+		b, sender, err := n.fetchInfo(ctx, to, o.Source, room)
 		if err != nil {
 			return lnet.PingInfo{}, fmt.Errorf("ping %s: %w", to, err)
 		}
@@ -154,6 +157,9 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 		var short *lnet.TruncatedError
 		switch {
 		case err == nil:
+			if o.Sender != nil {
+				*o.Sender = sender
+			}
 			return info, nil
 		case !errors.As(err, &short):
 			return lnet.PingInfo{}, fmt.Errorf("ping %s: %w", to, err)
@@ -169,14 +175,14 @@ func (n *Node) Ping(ctx context.Context, to lnet.ProcessID, o PingOptions) (lnet
 }
 
 // fetchInfo pings a node and returns the first room bytes of its ping info, without
-// decoding them.
-func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID, room int) ([]byte, error) {
+// decoding them, and the neighbour from which they arrived.
+func (n *Node) fetchInfo(ctx context.Context, to lnet.ProcessID, source lnet.NID, room int) ([]byte, lnet.NID, error) {
 	b := make([]byte, room)
 	o := GetOptions{Source: source, Portal: lnet.ReservedPortal, MatchBits: lnet.PingMatchBits}
-	length, err := n.wait(ctx, b, portals.EventReply, 0, func(h lnet.Handle) error { return n.Get(h, to, o) })
+	a, err := n.wait(ctx, b, portals.EventReply, 0, func(h lnet.Handle) error { return n.Get(h, to, o) })
 	if err != nil {
-		return nil, unwrapInFlight(err)
+		return nil, lnet.NID{}, unwrapInFlight(err)
 	}
 	n.noteWanted(to.NID)
-	return b[:length], nil
+	return b[:a.length], a.sender, nil
 }

@@ -63,7 +63,7 @@ func (i *ni) receive(rx *lnd.Rx) error {
 		i.drop(rx, DropFaultRule)
 		return nil
 	}
-	neighbour := i.peerNIFrom(rx.From.NID)
+	neighbour := i.peerNIFrom(rx)
 	if neighbour == nil && !i.loopback {
 		i.drop(rx, DropPeerBound)
 		return nil
@@ -98,18 +98,22 @@ func (i *ni) validate(rx *lnd.Rx) error {
 
 // peerNIFrom returns the peer NI of the neighbour from which a message has arrived, and
 // records that the neighbour is alive. If needed, it creates the peer NI. It returns nil
-// on 0@lo, or if the limit on strangers is reached.
-func (i *ni) peerNIFrom(nid lnet.NID) *peerNI {
+// on 0@lo, or if the limit on strangers is reached. It keeps the peer NI in rx, for the
+// next message of the connection.
+func (i *ni) peerNIFrom(rx *lnd.Rx) *peerNI {
 	if i.loopback {
 		return nil
 	}
-	n := i.node
-	p := n.peers.find(nid)
-	if p == nil {
-		if n.strangersFull() {
-			return nil
+	n, nid := i.node, rx.From.NID
+	p, _ := rx.Upper.(*peerNI)
+	if p == nil || p.NID != nid || p.gone.Load() {
+		if p = n.peers.find(nid); p == nil {
+			if n.strangersFull() {
+				return nil
+			}
+			p = n.makePeerNI(nid, i)
 		}
-		p = n.makePeerNI(nid, i)
+		rx.Upper = p
 	}
 	if p.noteAlive(n.second.Load()) {
 		n.discoverer.retryRounds(p, false)
@@ -233,12 +237,18 @@ func (m *message) placePayload() {
 func (m *message) Received(rx *lnd.Rx, err error) {
 	n := m.node
 	e := &m.op.Event
+	if err == nil && n.captures.active() {
+		m.captureArrival(rx)
+	}
 	m.arrival.rx = nil
 	if m.passage.forward {
 		m.forwardReceived(err)
 		return
 	}
 	if err != nil {
+		if n.captures.active() {
+			n.captureDrop(DropConnection, m.ni, m.peer, &rx.Header)
+		}
 		m.failed(err)
 		m.end(err)
 		return

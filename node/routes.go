@@ -88,6 +88,8 @@ func (d *discoverer) addRoutes(m *discovery.Machine, now time.Duration, routes [
 			q.due = nil
 		}
 	}
+	d.nextCheck = 0
+	d.node.noteRoutes("route added", added)
 	return errs
 }
 
@@ -265,6 +267,7 @@ func (d *discoverer) moveRoutes(from, to lnet.NID) {
 
 // forgetRoutes notifies the discovery machine of routes that were removed.
 func (d *discoverer) forgetRoutes(gone []*selection.Route) {
+	d.node.noteRoutes("route removed", gone)
 	for _, r := range gone {
 		if err := d.machine.RemoveRoute(d.node.machineNow(), r.Gateway.NID); err != nil {
 			d.node.log.Warn("a deleted route was unknown to discovery; this is a bug in lnetd without other effects", "net", r.Net, "gateway", r.Gateway.NID, "err", err)
@@ -274,9 +277,16 @@ func (d *discoverer) forgetRoutes(gone []*selection.Route) {
 
 // gatewayRoutes calls f for each route that leads through the peer q.
 func (d *discoverer) gatewayRoutes(q *peer, f func(*selection.Route)) {
-	for _, r := range d.node.topology.Load().view.Routing.Routes() {
-		if gatewayOf(r) == q {
-			f(r)
+	v := q.view.Load()
+	if v == nil {
+		return
+	}
+	table := d.node.topology.Load().view.Routing
+	for _, nid := range v.NIDs {
+		for _, r := range table.Through(nid) {
+			if gatewayOf(r) == q {
+				f(r)
+			}
 		}
 	}
 }
@@ -290,7 +300,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 	d.recordGatewayNIDs(q, info)
 	n := d.node
 	if info.Features&lnet.FeatRoutingDisabled != 0 {
-		d.gatewayRoutes(q, func(r *selection.Route) { r.Up.Store(false) })
+		d.gatewayRoutes(q, func(r *selection.Route) { d.node.setRouteUp(r, false) })
 		return
 	}
 	symmetric := !n.parameters.Load().AsymmetricRoutes
@@ -312,7 +322,7 @@ func (d *discoverer) gatewayInfo(q *peer, info *lnet.PingInfo) {
 		if symmetric && (r.Hops == 1 || single) {
 			up = up && netUp
 		}
-		r.Up.Store(up)
+		n.setRouteUp(r, up)
 	})
 }
 
@@ -332,7 +342,7 @@ func (d *discoverer) gatewayChecked(q *peer, err error) {
 				}
 			}
 		}
-		d.gatewayRoutes(q, func(r *selection.Route) { r.Up.Store(false) })
+		d.gatewayRoutes(q, func(r *selection.Route) { d.node.setRouteUp(r, false) })
 	}
 	d.setRemoved(q, err != nil)
 }
@@ -368,7 +378,7 @@ func (d *discoverer) setRemoved(q *peer, dead bool) {
 	if dead {
 		d.node.log.Report(boundedlog.Line{Level: slog.LevelWarn, Text: "gateway does not answer; its routes are down", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
 	} else {
-		d.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "gateway answers again", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary)})
+		d.node.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: "gateway answers again", Cause: causeGateway, Of: boundedlog.AboutPeer(v.Primary), Recovery: true})
 	}
 	d.publishPeer(q, v)
 }
@@ -416,7 +426,7 @@ func (d *discoverer) reviveGateway(q *peer, from lnet.Net) {
 	if v.Disabled(d.node.topology.Load().local) {
 		d.gatewayRoutes(q, func(r *selection.Route) {
 			if r.Net == from {
-				r.Up.Store(true)
+				d.node.setRouteUp(r, true)
 			}
 		})
 	}
@@ -466,9 +476,9 @@ func (d *discoverer) notifyRoutes(p *peerNI, up bool) {
 	if !p.view().Disabled(d.node.topology.Load().local) {
 		return
 	}
-	for _, r := range d.node.topology.Load().view.Routing.Routes() {
+	for _, r := range d.node.topology.Load().view.Routing.Through(p.NID) {
 		if r.Gateway == &p.PeerNI {
-			r.Up.Store(up)
+			d.node.setRouteUp(r, up)
 		}
 	}
 }

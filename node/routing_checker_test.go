@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +75,34 @@ func TestChecksOfAGateway(t *testing.T) {
 	})
 }
 
+// Events within a second do not search all routes for gateways again, except after a route
+// was added.
+func TestEventsDoNotSearchRoutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := node.DefaultParameters()
+		g := newGuided(t, p)
+		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+		time.Sleep(time.Minute)
+		g.node.RunDiscoverer(func(checkRouters func() time.Duration) {
+			checkRouters()
+			if n := testing.AllocsPerRun(10, func() { checkRouters() }); n != 0 {
+				t.Errorf("%v allocations", n)
+			}
+			if pause := checkRouters(); pause <= 0 || pause > time.Second {
+				t.Errorf("the next search is in %v", pause)
+			}
+		})
+		synctest.Wait() // a check of the gateway in progress would delay the next one
+		g.gateway.take()
+		now := time.Now()
+		addRoute(t, g.node, "tcp2", gatewayNear, node.RouteOptions{})
+		synctest.Wait()
+		if came := pings(g.gateway.take()); len(came) != 1 || !came[0].at.Equal(now) {
+			t.Errorf("a new route: %+v", came)
+		}
+	})
+}
+
 // preferNet makes a node prefer a net.
 func preferNet(t *testing.T, n *node.Node, net string) {
 	t.Helper()
@@ -108,6 +137,68 @@ func TestMessagesDoNotWaitForChecks(t *testing.T) {
 		synctest.Wait()
 		if came := g.gateway.take(); len(came) != 1 || came[0].header.Portal != 4 {
 			t.Errorf("%+v", came)
+		}
+	})
+}
+
+// A gateway that does not answer is checked again after pauses that double, so that its
+// routes can be used soon after it has come back.
+//
+// lnet-core 8.5 (3)
+func TestChecksOfADeadGateway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuided(t, node.DefaultParameters())
+		addRoute(t, g.node, "tcp1", gatewayNear, node.RouteOptions{})
+		time.Sleep(time.Minute + 10*time.Second)
+		var dead atomic.Bool
+		var mu sync.Mutex          // guards the variables below
+		var checks []time.Duration // since died
+		var died time.Time
+		// restart forgets the checks, and returns them.
+		restart := func() []time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			before := checks
+			checks, died = nil, time.Now()
+			return before
+		}
+		g.fabric.failBy(func(tx *lnd.Tx) error {
+			if !dead.Load() || tx.To.NID != parseNID(t, gatewayNear) {
+				return nil
+			}
+			if tx.Header.Type == lnet.MsgGet {
+				mu.Lock()
+				defer mu.Unlock()
+				checks = append(checks, time.Since(died).Round(time.Second))
+			}
+			return lnd.ErrUnreachable
+		})
+		for range 2 { // the pauses begin anew
+			dead.Store(true)
+			for routeTo(t, g.node, "tcp1").Up {
+				time.Sleep(time.Second)
+			}
+			restart()
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			checks := restart()
+			if n := len(checks); n < 8 || n > 14 || checks[3] > 20*time.Second {
+				t.Errorf("checks after %v", checks)
+			}
+			dead.Store(false)
+			time.Sleep(time.Minute + time.Second)
+			if !routeTo(t, g.node, "tcp1").Up {
+				t.Fatal("the route is down although the gateway has come back")
+			}
+		}
+		dead.Store(true)
+		for routeTo(t, g.node, "tcp1").Up {
+			time.Sleep(time.Second)
+		}
+		dead.Store(false)
+		time.Sleep(2 * time.Second)
+		if !routeTo(t, g.node, "tcp1").Up {
+			t.Error("the route is down after a short absence of the gateway")
 		}
 	})
 }

@@ -112,6 +112,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	m.tx.Header.Type, m.tx.Header.DestPID, m.tx.More = r.typ, to.PID, r.more
 	m.out.region = n.regionOf(h)
 	p := n.plan(m, to.NID)
+	p.now = m.out.started
 	parameters := n.parameters.Load()
 	b := portals.Begin{Type: r.typ, Response: r.wantReply}
 	if r.wantReply {
@@ -193,6 +194,9 @@ func (n *Node) transmit(m *message) {
 				m.endUnsent(err, &ready)
 				continue
 			}
+		}
+		if n.captures.active() {
+			m.captureSend()
 		}
 		m.ni.iface.Send(&m.tx)
 	}

@@ -50,8 +50,8 @@ const (
 // discovery a caller waits for. When too many remain, further unknown NIDs are rejected,
 // unless this node itself needs them.
 type strangers struct {
-	// named is the number of configured peer NIs when they were last counted. It is 0 if the
-	// configuration of a peer was removed since.
+	// named is the number of configured peer NIs when they were last counted, less those that
+	// may have been deleted since. It is 0 if a route was deleted since.
 	named              atomic.Int64
 	forgotten, refused atomic.Uint64
 
@@ -62,18 +62,28 @@ type strangers struct {
 	rejectedNIDs bool
 }
 
-// recount makes the discoverer count the configured peer NIs again, because a peer is no
-// longer configured. Until then, all peer NIs count against the limit. The discoverer
+// recount makes the discoverer count the configured peer NIs again, because a peer may no
+// longer be a gateway. Until then, all peer NIs count against the limit. The discoverer
 // calls it.
 func (s *strangers) recount() {
 	s.named.Store(0)
 	s.retryAt = 0
 }
 
+// uncount subtracts the NIDs of the peer v, some of which are about to be deleted, from the
+// number of configured peer NIs. v may be nil. If the peer keeps NIDs or was not configured,
+// the number is too small until the next count. Counting again for each deleted peer would
+// make the deletion of many peers quadratic. The discoverer calls uncount.
+func (s *strangers) uncount(v *discovery.View) {
+	if v != nil {
+		s.named.Store(max(0, s.named.Load()-int64(len(v.NIDs))))
+	}
+}
+
 // PeerNIsInfo describes the peer NIs that the node keeps.
 type PeerNIsInfo struct {
 	// Count is the number of peer NIs. Named is the number of those that were configured or
-	// gateways when they were last counted. Max limits the others.
+	// gateways when they were last counted, less deleted ones. Max limits the others.
 	Count, Named, Max int
 	// Forgotten is the number of evicted peer NIs. Refused is the number of NIDs that were
 	// rejected.

@@ -447,3 +447,38 @@ func TestAbsentDestinations(t *testing.T) {
 		}
 	})
 }
+
+// Given more configured peers than the limit for others, when they are deleted one by one,
+// then each deletion subtracts from the number of configured NIs. It does not count all
+// peers again.
+func TestDeletedPeersAreSubtracted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, peers = node.PeerNIsMin, node.PeerNIsMin + 8
+		f := newFabric()
+		n := newNode(t, node.Config{Parameters: narrow(limit)})
+		f.addNI(t, n, "10.0.0.1@tcp")
+		primary := func(k int) lnet.NID { return madeUp(parseNet(t, "tcp"), k) }
+		for k := range peers {
+			if err := n.Admin().ConfigurePeer(t.Context(), primary(k), nil, discovery.ConfigureOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		counted := n.Admin().PeerNIs().Named
+		if counted < limit || counted >= peers {
+			t.Fatalf("%d of %d NIs counted", counted, peers)
+		}
+		for k := range peers {
+			if err := n.Admin().ForceDeletePeer(t.Context(), primary(k)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if got, want := n.Admin().PeerNIs().Named, max(0, counted-k-1); got != want {
+				t.Fatalf("%d peers deleted: %d NIs, want %d", k+1, got, want)
+			}
+		}
+		if i := n.Admin().PeerNIs(); i.Forgotten != 0 || known(n, primary(0)) {
+			t.Errorf("%+v", i)
+		}
+	})
+}

@@ -23,7 +23,7 @@ import (
 // Maximum numbers of lines that an operator gets in one minute and in ten minutes of
 // trouble, whatever number of things fail.
 const (
-	linesPerMinute = 4
+	linesPerMinute = 30
 	troubleLasts   = 10 * time.Minute
 )
 

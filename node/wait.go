@@ -35,7 +35,8 @@ func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOp
 	if o.Ack {
 		last = portals.EventAck
 	}
-	return n.wait(ctx, b, last, portals.TrackResponse, func(h lnet.Handle) error { return n.Put(h, to, o) })
+	a, err := n.wait(ctx, b, last, portals.TrackResponse, func(h lnet.Handle) error { return n.Put(h, to, o) })
+	return a.length, err
 }
 
 // GetWait requests data from the target and waits until the data is in b. It returns the
@@ -44,7 +45,8 @@ func (n *Node) PutWait(ctx context.Context, b []byte, to lnet.ProcessID, o PutOp
 // InFlightError.Done is closed. In all other cases b is not written after GetWait has
 // returned.
 func (n *Node) GetWait(ctx context.Context, b []byte, to lnet.ProcessID, o GetOptions) (int, error) {
-	return n.wait(ctx, b, portals.EventReply, portals.TrackResponse, func(h lnet.Handle) error { return n.Get(h, to, o) })
+	a, err := n.wait(ctx, b, portals.EventReply, portals.TrackResponse, func(h lnet.Handle) error { return n.Get(h, to, o) })
+	return a.length, err
 }
 
 // InFlightError is the error of PutWait and GetWait if the driver still uses the caller's
@@ -73,16 +75,22 @@ func (e *InFlightError) Done() <-chan struct{} { return e.done }
 // After that, the waiting goroutine owns the waiter and returns it to the pool.
 type waiter struct {
 	node     *Node
-	answer   portals.EventType
-	room     int           // size of the caller's memory
-	length   int           // length in the answer; -1 before it arrives
-	err      error         // error of the last event that reported one
-	ended    chan struct{} // has a token when the memory is free
-	wait     lnd.Wait      // pollers stop when the token is in ended or about to be
+	last     portals.EventType // of the answer
+	room     int               // size of the caller's memory
+	received answer            // its length is -1 before the answer arrives
+	err      error             // error of the last event that reported one
+	ended    chan struct{}     // has a token when the memory is free
+	wait     lnd.Wait          // pollers stop when the token is in ended or about to be
 	pollPath pollPath
 
 	inFlight   atomic.Bool   // leave was called, so that end must close memoryFree
 	memoryFree chan struct{} // set by leave; closed when the memory is free
+}
+
+// answer is what a request has received.
+type answer struct {
+	length int
+	sender lnet.NID // neighbour from which it arrived
 }
 
 // HandleEvent implements portals.Handler. It records the result, and ends the wait with
@@ -92,8 +100,8 @@ func (w *waiter) HandleEvent(e *portals.Event) {
 	case e.Err != nil:
 		w.err = e.Err
 		_ = w.node.table.Unlink(e.MD) // not found: this is the last event, or the last event follows
-	case e.Type == w.answer:
-		w.length = min(max(e.Length, 0), w.room) // the number comes from the peer and may be invalid
+	case e.Type == w.last:
+		w.received = answer{min(max(e.Length, 0), w.room), e.Sender} // the length comes from the peer and may be invalid
 	}
 	if e.Unlinked {
 		w.end()
@@ -120,50 +128,50 @@ func (w *waiter) end() {
 
 // outcome returns the result of w, whose MD has ended, and returns w to the pool. The
 // caller must not use w afterwards.
-func (w *waiter) outcome() (int, error) {
-	length, err := w.length, w.err
+func (w *waiter) outcome() (answer, error) {
+	a, err := w.received, w.err
 	w.err, w.pollPath = nil, pollPath{}
 	w.wait.Reset()
 	w.node.waiters.Put(w)
 	switch {
-	case length >= 0: // even if the driver reported an error for the send
-		return length, nil
+	case a.length >= 0: // even if the driver reported an error for the send
+		return a, nil
 	case err != nil:
-		return 0, err
+		return answer{}, err
 	}
-	return 0, ErrTimedOut
+	return answer{}, ErrTimedOut
 }
 
 // wait binds an MD to b, starts a request by calling start with its handle, and waits
-// until the MD has ended. It returns the length in the event of type answer, or the error.
-// PutWait and GetWait use it.
+// until the MD has ended. It returns what the event of type last has reported, or the
+// error. PutWait and GetWait use it.
 func (n *Node) wait(
-	ctx context.Context, b []byte, answer portals.EventType, tracking portals.MDOptions, start func(lnet.Handle) error,
-) (int, error) {
+	ctx context.Context, b []byte, last portals.EventType, tracking portals.MDOptions, start func(lnet.Handle) error,
+) (answer, error) {
 	if err := n.checkMayBlock(); err != nil {
-		return 0, err
+		return answer{}, err
 	}
 	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+		return answer{}, context.Cause(ctx)
 	}
 	threshold := 2
-	if answer == portals.EventSend {
+	if last == portals.EventSend {
 		threshold = 1
 	}
 	w, ok := n.waiters.Get().(*waiter)
 	if !ok {
 		w = &waiter{node: n, ended: make(chan struct{}, 1)}
 	}
-	w.answer, w.room, w.length = answer, len(b), -1
+	w.last, w.room, w.received = last, len(b), answer{length: -1}
 	h, err := n.Bind(portals.MD{
 		Bytes: b, Threshold: threshold, Options: portals.Truncate | tracking, Handler: w, Unlink: true,
 	})
 	if err != nil {
-		return 0, err
+		return answer{}, err
 	}
 	if err := start(h); err != nil {
 		_ = n.Unlink(h) // not found: the node is closed
-		return 0, err
+		return answer{}, err
 	}
 	w.pollPath.poll(&w.wait)
 	select {
@@ -179,7 +187,7 @@ func (n *Node) wait(
 		return w.outcome()
 	default:
 	}
-	return 0, w.leave(h, err)
+	return answer{}, w.leave(h, err)
 }
 
 // leave ends a wait early, for the reason why. If the message was not sent yet, it will

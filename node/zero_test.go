@@ -119,7 +119,7 @@ func TestAClosedNodeSaysSo(t *testing.T) {
 		"Close": nil, "SetLazy": nil, "ClearLazy": nil, "AddFault": errAny, "FailNID": errAny, "SetParameters": errAny,
 		"Unlink": node.ErrNotFound, "SetNIHealth": node.ErrNotFound, "SetPeerHealth": node.ErrNotFound, "Distance": node.ErrUnreachable,
 		"Attach":     node.ErrInvalid, // portal 0
-		"PeersAfter": node.ErrClosed,
+		"PeersAfter": node.ErrClosed, "PeersOf": node.ErrClosed,
 	}
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, node.Config{})

@@ -13,7 +13,7 @@ type Routing struct {
 	all      []*Route
 	nets     map[lnet.Net][]*Route
 	gateways map[*PeerNI]struct{}
-	nids     map[lnet.NID]struct{} // the NIDs of gateways
+	nids     map[lnet.NID][]*Route // the routes by the NIDs of their gateways
 }
 
 // NewRouting returns a table of these routes. The routes of each net keep their order. A
@@ -22,13 +22,13 @@ type Routing struct {
 func NewRouting(routes []*Route) *Routing {
 	t := &Routing{
 		all: slices.Clone(routes), nets: make(map[lnet.Net][]*Route),
-		gateways: make(map[*PeerNI]struct{}, len(routes)),
-		nids:     make(map[lnet.NID]struct{}, len(routes)),
+		gateways: make(map[*PeerNI]struct{}),
+		nids:     make(map[lnet.NID][]*Route),
 	}
 	for _, r := range routes {
 		t.nets[r.Net] = append(t.nets[r.Net], r)
 		t.gateways[r.Gateway] = struct{}{}
-		t.nids[r.Gateway.NID] = struct{}{}
+		t.nids[r.Gateway.NID] = append(t.nids[r.Gateway.NID], r)
 	}
 	return t
 }
@@ -152,14 +152,17 @@ func (t *Routing) To(net lnet.Net) []*Route {
 	return t.nets[net]
 }
 
-// Uses reports whether a route was created with nid as its gateway's NID.
-func (t *Routing) Uses(nid lnet.NID) bool {
+// Through returns the routes that were created with nid as their gateway's NID, in the
+// order of the table. The caller must not modify the slice.
+func (t *Routing) Through(nid lnet.NID) []*Route {
 	if t == nil {
-		return false
+		return nil
 	}
-	_, ok := t.nids[nid]
-	return ok
+	return t.nids[nid]
 }
+
+// Uses reports whether a route was created with nid as its gateway's NID.
+func (t *Routing) Uses(nid lnet.NID) bool { return len(t.Through(nid)) > 0 }
 
 // gateway reports whether a route was created with a NID of the peer p.
 func (t *Routing) gateway(p *Peer) bool {

@@ -156,3 +156,30 @@ func TestRoutesAreRebound(t *testing.T) {
 		t.Errorf("the table itself has changed: %v", got)
 	}
 }
+
+// A table finds the routes through a gateway, in its order.
+func TestRoutesThroughGateway(t *testing.T) {
+	gateways := [2]*PeerNI{{}, {}}
+	for k, p := range gateways {
+		p.NID = lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), uint32(k+1))
+	}
+	var routes []*Route
+	for k := range 6 {
+		r := &Route{}
+		r.Init(lnet.MakeNet(lnet.TypeO2IB, uint16(k)), gateways[k%2], 0, 0)
+		routes = append(routes, r)
+	}
+	table := NewRouting(routes)
+	for k, p := range gateways {
+		if want := []*Route{routes[k], routes[k+2], routes[k+4]}; !slices.Equal(table.Through(p.NID), want) {
+			t.Errorf("through %s: %v, want %v", p.NID, table.Through(p.NID), want)
+		}
+	}
+	table, _ = table.Without(func(r *Route) bool { return r.Gateway == gateways[1] })
+	if table.Uses(gateways[1].NID) || len(table.Through(gateways[1].NID)) != 0 || !table.Uses(gateways[0].NID) {
+		t.Error("the routes through a gateway were removed, but it is still in use, or the other one no longer is")
+	}
+	if none := (*Routing)(nil); none.Uses(gateways[0].NID) || none.Through(gateways[0].NID) != nil {
+		t.Error("a table without routes uses a gateway")
+	}
+}

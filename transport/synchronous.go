@@ -6,8 +6,14 @@ import (
 )
 
 // DeliverSynchronously makes the TM call the callbacks of buffers only in DeliverAll, until the TM is closed.
-// The worker still delivers the events of the TM itself (transport 3.14). The following event loop ends when
-// the TM has stopped and all events have been delivered:
+// The worker still delivers the events of the TM itself (transport 3.14). The following event loops end when
+// the TM has stopped and all events have been delivered. The shortest one is also the fastest (Wait):
+//
+//	for tm.Wait(time.Time{}) == nil {
+//		tm.DeliverAll()
+//	}
+//
+// A loop that waits for a Go channel as well, here work:
 //
 //	for {
 //		wake := tm.Channel().Wait()
@@ -24,7 +30,7 @@ import (
 //		tm.DeliverAll()
 //	}
 //
-// Wait allocates in each round. Use [Channel.Tokens] to avoid that.
+// Channel.Wait allocates in each round. Use [Channel.Tokens] to avoid that.
 //
 // A loop that serves several TMs uses one Channel for all of them in place of tm.Channel(), and signals it in
 // their TMEvent callbacks.
@@ -69,8 +75,9 @@ func (tm *TransferMachine) Notify(c *Channel) error {
 	if c != nil && tm.pending() {
 		tm.notifyNow()
 	}
-	// A worker that waits in waitWake does not see events. Wake it, so that it waits in the Core instead.
-	tm.wakeNeeded = tm.notify != nil && tm.waiting == waitWake
+	// A worker that waits in waitWake does not see events. Wake it, so that it waits in the Core instead, unless a
+	// goroutine of the program does.
+	tm.wakeNeeded = tm.notify != nil && tm.waiting == waitWake && !tm.programWaits.Load()
 	tm.unlock()
 	return nil
 }
@@ -146,4 +153,5 @@ func (tm *TransferMachine) stopDelivering() {
 	tm.deliveryEnded.Signal()
 	tm.notifyNow()
 	tm.unlock()
+	tm.wakeProgram()
 }

@@ -58,6 +58,8 @@ type TransferMachine struct {
 	pollsCore  atomic.Bool // Pending may poll the Core: delivery is synchronous, and the TM is started or stopping
 	coreLost   atomic.Bool // the Core is gone, and endLostOps must end the operations that were in progress
 	moreEvents atomic.Bool // a callback ended DeliverAll by Goexit or panic before all events were delivered
+	// programWaits is set while a goroutine is in Wait, and changes only with mu held. interrupted makes Wait return.
+	programWaits, interrupted atomic.Bool
 
 	// Only the delivering goroutine accesses these fields: the worker, or with synchronous delivery the
 	// goroutine that set delivering.
@@ -103,8 +105,12 @@ type TransferMachine struct {
 	done        chan struct{}
 	wake        chan struct{} // gets an element when unlock wakes a worker in waitWake
 	waiting     waitState
-	waitsUntil  time.Time // when the worker's wait ends; zero means no limit
-	wakeNeeded  bool      // unlock must wake the worker if it waits
+	// workerInCore is set while the worker is in CoreTM.Wait, or about to be. leftCore is signalled when it becomes
+	// false, and when programWaits does.
+	workerInCore bool
+	leftCore     sync.Cond
+	waitsUntil   time.Time // when the worker's wait ends; zero means no limit
+	wakeNeeded   bool      // unlock must wake the worker if it waits
 }
 
 // NewTM creates a TM in StateInitialized. The TM's worker calls callback for state changes and errors of the
@@ -118,7 +124,7 @@ func (d *Domain) NewTM(callback func(e *TMEvent)) (*TransferMachine, error) {
 		domain: d, callback: callback, state: StateInitialized,
 		colour: AnyColour, wake: make(chan struct{}, 1),
 	}
-	tm.deliveryEnded.L, tm.batchReturned.L = &tm.mu, &tm.mu
+	tm.deliveryEnded.L, tm.batchReturned.L, tm.leftCore.L = &tm.mu, &tm.mu, &tm.mu
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.open(); err != nil {
@@ -180,23 +186,25 @@ func (tm *TransferMachine) Colour() uint32 {
 }
 
 // unlock releases mu. It wakes the worker if the worker waits and a caller has set wakeNeeded, the TM is
-// stopping, or the Core is gone.
+// stopping, or the Core is gone. In the last case it also ends Wait.
 func (tm *TransferMachine) unlock() {
-	rousing := tm.wakeNeeded || tm.state == StateStopping || tm.down != nil
+	down, where := tm.down != nil, waitNone
+	if tm.wakeNeeded || tm.state == StateStopping || down {
+		where, tm.waiting = tm.waiting, waitNone
+	}
 	tm.wakeNeeded = false
-	if !rousing || tm.waiting == waitNone {
-		tm.mu.Unlock()
-		return
-	}
-	where := tm.waiting
-	tm.waiting = waitNone
 	tm.mu.Unlock()
-	if where == waitCore {
+	switch where {
+	case waitNone:
+	case waitCore:
 		tm.inner.Wake()
-		return
+	case waitWake:
+		select {
+		case tm.wake <- struct{}{}:
+		default:
+		}
 	}
-	select {
-	case tm.wake <- struct{}{}:
-	default:
+	if down {
+		tm.wakeProgram()
 	}
 }

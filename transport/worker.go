@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -178,6 +179,7 @@ func (tm *TransferMachine) canEnd() bool {
 func (tm *TransferMachine) finishStop() {
 	tm.delivering = true // makes calls of DeliverAll wait until the state has changed
 	tm.pollsCore.Store(false)
+	tm.evictProgram()
 	tm.mu.Unlock()
 	err := tm.inner.Stop()
 	tm.mu.Lock()
@@ -199,18 +201,25 @@ func (tm *TransferMachine) finishStop() {
 func (tm *TransferMachine) waitForWork() {
 	until := tm.nextDeadline()
 	tm.waiting, tm.waitsUntil = waitCore, until
-	if tm.synchronous && tm.notify == nil {
+	if tm.synchronous && (tm.notify == nil || tm.programWaits.Load()) {
 		tm.waiting = waitWake
 	}
 	where := tm.waiting
+	tm.workerInCore = where == waitCore
 	tm.mu.Unlock()
 	if where == waitCore {
+		// Callbacks may have woken goroutines, which run first: a Core may wait without giving up the processor.
+		runtime.Gosched()
 		tm.inner.Wait(until)
 	} else {
 		tm.waitForWake(until)
 	}
 	tm.mu.Lock()
 	tm.waiting = waitNone
+	if tm.workerInCore {
+		tm.workerInCore = false
+		tm.leftCore.Broadcast()
+	}
 	tm.mu.Unlock()
 }
 

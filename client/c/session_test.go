@@ -17,6 +17,7 @@ import (
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/internal/testing/tmpeer"
 	"github.com/lnetd/lnetd/transport/mem"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
 // The session of a program that sends one message is equal to the one on the protocol's page, except for
@@ -26,8 +27,8 @@ import (
 func TestSession(t *testing.T) {
 	pattern := tmpeer.PageSession(t, "../../docs/transport-protocol.md")
 	for _, change := range []struct{ page, library string }{
-		{"20000000 00000000 00000000 00000000  ", "64000000 00000000 64000000 00000000  "},
-		{"20000000 00000000 00001000 00000000  ", "64000000 00000000 00001000 00000000  "},
+		{"20000000 00000000 00000000 00000000  ", "e4000000 00000000 64000000 00000000  "},
+		{"20000000 00000000 00001000 00000000  ", "e4000000 00000000 00001000 00000000  "},
 		{"4c544e44 01000700 2c000000 05000000", "4c544e44 01000700 38000000 05000000"},
 		{"02000000 08000000 02000000  ", "02000000 08000000 02000000 00000000\n   ........ ........  "},
 	} {
@@ -38,7 +39,7 @@ func TestSession(t *testing.T) {
 	}
 	_, path := tmpeer.Serve(t, mem.New(mem.Config{}).Host(home))
 	p := tmpeer.New(t, mem.New(mem.Config{}).Host(home), home)
-	r := startRelay(t, path)
+	r := startRelay(t, path, 0)
 	v := &variants[0]
 	program := v.begin(t, conversation, "-1", r.path, p.Address)
 	if err := program.Run(); err != nil {
@@ -49,20 +50,33 @@ func TestSession(t *testing.T) {
 	tmpeer.CompareSession(t, pattern, r.session.String())
 }
 
+// A program works with an lnetd without the feature FUTEX, and then does not sleep on a word in shared memory.
+//
+// transport 9.6 (1), 9.11
+func TestWithoutFutex(t *testing.T) {
+	each(t, func(t *testing.T, v *variant) {
+		_, path := tmpeer.Serve(t, mem.New(mem.Config{}).Host(home))
+		r := startRelay(t, path, uint64(protocol.FeatFutex))
+		v.run(t, "testdata/edges.c", "old", r.path)
+		<-r.over
+	})
+}
+
 // relay passes one connection on to lnetd, and writes the session down as the protocol's page has it.
 type relay struct {
-	t    testing.TB
-	path string
-	over chan struct{} // closed when the connection has ended
+	t       testing.TB
+	path    string
+	without uint64        // features that the client does not get
+	over    chan struct{} // closed when the connection has ended
 
 	mu      sync.Mutex // guards the fields below
 	session strings.Builder
 	ring    []byte // the ring file; nil before TM_START
 }
 
-func startRelay(t testing.TB, lnetd string) *relay {
+func startRelay(t testing.TB, lnetd string, without uint64) *relay {
 	t.Helper()
-	r := &relay{t: t, path: filepath.Join(testenv.SocketDir(t), "r"), over: make(chan struct{})}
+	r := &relay{t: t, path: filepath.Join(testenv.SocketDir(t), "r"), without: without, over: make(chan struct{})}
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: r.path, Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +112,7 @@ var names = []string{"", "HELLO", "NIDS_GET", "AREA_ADD", "AREA_DEL", "BUF_REGIS
 
 // Opcodes.
 const (
+	hello   = 1
 	tmStart = 7
 	tmStop  = 8
 )
@@ -110,6 +125,9 @@ func (r *relay) pass(who string, from, to *net.UnixConn) {
 		n, m, _, _, err := from.ReadMsgUnix(record, control)
 		if err != nil || n == 0 {
 			return
+		}
+		if features := record[32:]; record[6] == hello { // those that the client wants, and those that it gets
+			binary.LittleEndian.PutUint64(features, binary.LittleEndian.Uint64(features)&^r.without)
 		}
 		fds := received(r.t, control[:m])
 		r.note(who, record[:n], fds)

@@ -33,7 +33,8 @@ func TestWakeups(t *testing.T) {
 	})
 }
 
-// Several threads submit operations of one TM, and several take its events. No message is lost.
+// Several threads submit operations of one TM, some of them in batches, and several take its events. No message is
+// lost.
 //
 // transport 9.6 (1)
 func TestThreads(t *testing.T) {
@@ -44,6 +45,16 @@ func TestThreads(t *testing.T) {
 			n /= 10
 		}
 		v.run(t, threads, "many", path, strconv.Itoa(testenv.Fewer(n)))
+	})
+}
+
+// lnetd_sync does not wait for operations that another thread adds to a batch meanwhile.
+//
+// transport 9.6 (1)
+func TestSyncMeanwhile(t *testing.T) {
+	each(t, func(t *testing.T, v *variant) {
+		_, path := tmpeer.Serve(t, mem.New(mem.Config{}).Host(home))
+		v.run(t, threads, "sync", path, strconv.Itoa(testenv.Fewer(50)))
 	})
 }
 

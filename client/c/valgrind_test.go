@@ -29,7 +29,7 @@ func TestValgrind(t *testing.T) {
 		valgrind.run(t, conversation, path, p.Address)
 		p.Stop()
 	})
-	for _, mode := range []string{"quota", "busy", "names"} {
+	for _, mode := range []string{"quota", "busy", "names", "batch", "word"} {
 		t.Run(mode, func(t *testing.T) {
 			_, path := tmpeer.Serve(t, mem.New(mem.Config{}).Host(home))
 			valgrind.run(t, "testdata/edges.c", mode, path)

@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 )
 
@@ -38,7 +36,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Explain(err) })
+	cli.ExplainOptions(cmd)
 	err := cmd.Execute()
 	var by cli.Interrupted
 	switch {

@@ -1,9 +1,19 @@
 package main
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 )
+
+// The log has warnings and errors unless the user wants others, as the help says.
+func TestDefaultLevel(t *testing.T) {
+	o := newOptions()
+	c := o.command(func() error { return nil })
+	if f := c.Flags().Lookup("log-level"); slog.Level(o.level) != slog.LevelWarn || f.DefValue != "WARN" || !strings.HasSuffix(f.Usage, "(default warn)") {
+		t.Errorf("the level is %v, the default %q of %q", slog.Level(o.level), f.DefValue, f.Usage)
+	}
+}
 
 // Options that cannot be used, and a program that no mpirun has started, end with a text that says what is wrong.
 func TestErrors(t *testing.T) {
@@ -20,6 +30,7 @@ func TestErrors(t *testing.T) {
 		{"--rank-bits many", "'--rank-bits': 'many' is not a whole number", exitUsage},
 		{"--timeout 0s", "a time must be positive", exitUsage},
 		{"--max-ahead -1", "'--max-ahead': -1 is not from 0 to 1048576", exitUsage},
+		{"--listen /x --spawned", "exclude each other", exitUsage},
 		{"--set short_max", "'short_max' is not NAME=VALUE", exitUsage},
 		{"--set short_max=x", "is not a whole number", exitUsage},
 		{"--set short_max=-1", "'--set'", exitUsage},

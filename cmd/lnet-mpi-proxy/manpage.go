@@ -26,6 +26,9 @@ of a port to FILE. The application connects to it if its variable LNET_MPI_PORT 
 file:FILE. FILE exists while the proxies wait for the application, which is for the time
 of --timeout. Both jobs need the name server of Open MPI.
 
+An application can also start its proxies itself, if its library is Open MPI and its variable
+LNET_MPI_SPAWN names their hosts. It adds the option --spawned.
+
 lnet-mpi-proxy ends when all processes of the application have finished. If lnetd ends, or if
 MPI fails, it ends with the exit status 1. mpirun then ends all processes of its job.`
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 type options struct {
 	socket, name  string
 	listen        string // file for the name of the port, or empty
+	spawned       bool   // the application has started this proxy
 	netName       string // name of the net type, with the number of the net
 	netType       uint8
 	nidText       string
@@ -39,7 +41,9 @@ type options struct {
 	driver mpilnd.Config
 }
 
-func newOptions() *options { return &options{driver: mpilnd.DefaultConfig()} }
+func newOptions() *options {
+	return &options{driver: mpilnd.DefaultConfig(), level: level(slog.LevelWarn)}
+}
 
 // command returns the command, which calls do with valid options.
 func (o *options) command(do func() error) *cobra.Command {
@@ -60,6 +64,7 @@ func (o *options) command(do func() error) *cobra.Command {
 	f.StringVar(&o.socket, "socket", "/run/lnetd/proxies.sock", "`PATH` of lnetd's socket for proxies (default /run/lnetd/proxies.sock)")
 	f.StringVar(&o.name, "name", "mpi", "`NAME` of this proxy, which lnetd displays and compares with \"proxy\" of the NI (default mpi)")
 	f.StringVar(&o.listen, "listen", "", "`FILE` for the port at which this job of proxies waits for the application, which is a job of its own")
+	f.BoolVar(&o.spawned, "spawned", false, "the application has started this proxy by MPI_Comm_spawn; added by the application")
 	f.StringVar(&o.library, "library", "", "MPI `LIBRARY`: openmpi, mpich or the path of a shim (default that of mpirun)")
 	f.StringVar(&o.shims, "shims", "", "`DIR` of lnetd-openmpi.so and lnetd-mpich.so (default that of this program, then /usr/lib/lnetd)")
 	f.IntVar(&o.rankBits, "rank-bits", job.DefaultRankBits, "`BITS` of a rank in its address, as in the application (default 14)")
@@ -95,6 +100,8 @@ func (o *options) resolve() error {
 		}
 	}
 	switch {
+	case o.spawned && o.listen != "":
+		return errors.New("options '--spawned' and '--listen' exclude each other")
 	case o.onError != "return" && o.onError != "abort":
 		return fmt.Errorf("option '--on-error': '%s' is not return or abort", o.onError)
 	case o.rankBits < job.MinRankBits || o.rankBits > job.MaxRankBits:

@@ -31,15 +31,15 @@ func (o *options) serve(ctx context.Context, log *slog.Logger) error {
 	o.driver.Logger = log
 	listen, withdraw := o.port()
 	processes := 2 // a rank and a proxy
-	if listen != nil {
+	if listen != nil || o.spawned {
 		processes = 1
 	}
 	j, err := job.Start(ctx, job.Config{
 		Open: func() (boundary.MPI, error) {
 			return shim.Open(o.library, shim.Options{Dir: o.shims, Processes: processes})
 		},
-		Listen: listen,
-		Net:    o.net, Name: host, RankBits: o.rankBits, Timeout: o.startTimeout, Driver: o.driver, Abort: o.onError == "abort",
+		Listen: listen, Spawned: o.spawned,
+		Net: o.net, Name: host, RankBits: o.rankBits, Timeout: o.startTimeout, Driver: o.driver, Abort: o.onError == "abort",
 		Proxy: &job.Proxy{NID: a.nid, Allocate: a.allocate, Register: a.register},
 	})
 	if err := errors.Join(err, withdraw()); err != nil {

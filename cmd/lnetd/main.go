@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/daemon"
+	"github.com/lnetd/lnetd/internal/lnetd/spelling"
 )
 
 // Exit statuses, besides that of cli.Interrupted after a second signal.
@@ -45,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &fault):
-		fmt.Fprint(stderr, "lnetd: "+fault.Report())
+		fmt.Fprint(stderr, "lnetd: "+fault.WithRemedy().Report())
 		if fault.Code != api.CodeConfigInvalid && fault.Code != api.CodeConfigUnreadable {
 			return exitFailure
 		}
@@ -53,7 +55,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "lnetd: %v\n", err)
 		return exitFailure
 	default:
-		fmt.Fprintf(stderr, "lnetd: %v\nTry 'lnetd --help'.\n", cli.Explain(err))
+		fmt.Fprintf(stderr, "lnetd: %v\nTry 'lnetd --help'.\n", err)
 	}
 	return exitUsage
 }
@@ -116,6 +118,7 @@ func (o *options) command(do func() error) *cobra.Command {
 	f.BoolVar(&o.reference, "print-reference-config", false, "print a configuration file with every key and its default, and exit")
 	f.BoolVar(&o.schema, "print-config-schema", false, "print a JSON Schema of configuration files, and exit")
 	cli.Once(c)
+	cli.ExplainOptions(c)
 	return c
 }
 
@@ -143,10 +146,10 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	level := &slog.LevelVar{}
 	level.Set(c.LogLevel)
 	log := daemon.NewLogger(stderr, level, c.LogFormat)
-	ctx, stop := cli.UntilSignal(func(sig syscall.Signal) { log.Info("received a signal", "signal", sig.String()) })
-	defer stop()
 	d := daemon.New(c, daemon.AllDrivers(), log)
 	d.SetLevel(level)
+	ctx, stop := cli.UntilSignal(func(sig syscall.Signal) { d.Logger().Info("received a signal", "signal", sig.String()) })
+	defer stop()
 	defer onHangup(func() { d.Reload(ctx, o.load) })()
 	return d.Run(ctx)
 }
@@ -228,7 +231,7 @@ func (o *options) load() (config.Config, error) {
 	}
 	f := api.Fault{Code: api.CodeConfigInvalid, Text: "the configuration has errors", Remedy: "see the keys and their values with: lnetd --print-reference-config"}
 	if inFile == nil {
-		f.Text, f.Remedy = "the command line has errors", "see lnetd --help"
+		f.Text, f.Remedy = "the command line has errors", cmp.Or(spelling.MeantNetType(err), "see lnetd --help")
 	}
 	return c, f.Because(errors.Join(inFile, err))
 }

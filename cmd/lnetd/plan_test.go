@@ -85,7 +85,7 @@ global: {retry_count: 0, health_sensitivity: 0, transaction_timeout: 5}
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.SortFunc(byCommands.Peers, func(a, b api.Peer) int { return a.Primary.Compare(b.Primary) }) // sorted like those of a change
+		slices.SortFunc(byCommands.Peers, func(a, b api.ConfiguredPeer) int { return a.Primary.Compare(b.Primary) }) // sorted like those of a change
 		if rest := change(text, false); len(rest.Commands) > 0 {
 			t.Errorf("the commands leave %q to be done of %q", rest.Commands, plan.Commands)
 		}

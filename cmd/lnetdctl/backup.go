@@ -1,12 +1,14 @@
 package main
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/parameters"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // Documents of "export --backup": the configuration of the node (lnetctl 8.2).
@@ -73,20 +75,33 @@ func backupRoutes(routes []api.Route) mapping {
 	return section("route", list)
 }
 
-func backupPeers(peers []api.Peer) mapping {
-	var list sequence
-	for k := range peers {
-		var nis sequence
-		for i := range peers[k].NIs {
-			nis = append(nis, mapping{{"nid", text(peers[k].NIs[i].NID.String())}})
-		}
-		list = append(list, mapping{
-			{"primary nid", text(peers[k].Primary.String())},
-			{"Multi-Rail", boolean(peers[k].MultiRail)},
-			{"peer ni", nis},
-		})
+// backupPeer returns the item for a peer in the section "peer" of a backup.
+func backupPeer(p *api.Peer) mapping {
+	nids := make(sequence, 0, len(p.NIs))
+	for k := range p.NIs {
+		nids = append(nids, mapping{{"nid", text(p.NIs[k].NID.String())}})
 	}
-	return section("peer", list)
+	return backupPeerWith(p.Primary, p.MultiRail, nids)
+}
+
+// backupConfiguredPeers yields the items for the peers of a configuration.
+func backupConfiguredPeers(peers []api.ConfiguredPeer) iter.Seq2[mapping, error] {
+	return func(yield func(mapping, error) bool) {
+		for k := range peers {
+			p := &peers[k]
+			nids := make(sequence, 0, len(p.NIs))
+			for i := range p.NIs {
+				nids = append(nids, mapping{{"nid", text(p.NIs[i].NID.String())}})
+			}
+			if !yield(backupPeerWith(p.Primary, p.MultiRail, nids), nil) {
+				return
+			}
+		}
+	}
+}
+
+func backupPeerWith(primary lnet.NID, multiRail bool, nids sequence) mapping {
+	return mapping{{"primary nid", text(primary.String())}, {"Multi-Rail", boolean(multiRail)}, {"peer ni", nids}}
 }
 
 // backupRouting returns the sections "routing" and "buffers" of a backup. "routing" is omitted if the node

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -51,6 +52,7 @@ lnetdctl apply --wait site.yaml`,
 		if err != nil {
 			return err
 		}
+		r.Minimal = !p.json
 		done, err := p.changeBy(ctx, ownErrors, &d, r)
 		switch {
 		case err != nil:
@@ -72,6 +74,8 @@ lnetdctl apply --wait site.yaml`,
 type planOptions struct {
 	documentOptions
 	add, del bool
+	// minimal is set if the configurations before and after the change are not needed.
+	minimal bool
 }
 
 func (o *planOptions) flags(c *cobra.Command) {
@@ -83,7 +87,7 @@ func (o *planOptions) flags(c *cobra.Command) {
 // plan returns the changes that a file would make to the configuration. If it returns an error, it has printed
 // it.
 func (p *program) plan(ctx context.Context, o planOptions, operands []string) (api.ConfigurationChanged, error) {
-	r := api.ConfigurationChange{Mode: api.ModeReplace, Dry: true, Wait: true}
+	r := api.ConfigurationChange{Mode: api.ModeReplace, Dry: true, Wait: true, Minimal: o.minimal}
 	switch {
 	case o.add && o.del:
 		return api.ConfigurationChanged{}, p.invalid(ownErrors, -22, "--add and --del cannot be combined", "")
@@ -110,6 +114,7 @@ Nothing is printed if nothing would change.`,
 		example: "lnetdctl plan lnet.yaml\nlnetdctl plan --add --modprobe /etc/modprobe.d/lustre.conf",
 		exits:   planExits,
 	}, func(ctx context.Context, operands []string) error {
+		o.minimal = !p.json
 		done, err := p.plan(ctx, o, operands)
 		switch {
 		case err != nil:
@@ -158,17 +163,28 @@ discovery has found are left out.`,
 // exitDifferent is the exit status of "diff" if there are differences, as that of diff(1).
 const exitDifferent = 1
 
+// diffCollectPercent is the percentage by which the heap may grow between collections while configurations are
+// compared. Their texts and the comparison need much memory at the same time: for 100,000 peers 130 MB instead of
+// 180, and 1.0 s of processor time instead of 0.7.
+const diffCollectPercent = 25
+
 func (p *program) diff(ctx context.Context, o planOptions, operands []string) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(diffCollectPercent))
 	done, err := p.plan(ctx, o, operands)
 	if err != nil {
 		return err
 	}
 	var before, after bytes.Buffer
-	if err := writeBackup(&before, &done.Before); err != nil {
-		return err
-	}
-	if err := writeBackup(&after, &done.After); err != nil {
-		return err
+	for _, one := range []struct {
+		text *bytes.Buffer
+		of   *api.Configuration
+	}{{&before, &done.Before}, {&after, &done.After}} {
+		if err := writeBackup(one.text, one.of, backupConfiguredPeers(one.of.Peers)); err != nil {
+			return err
+		}
+		if !p.json {
+			one.of.Peers = nil // they may take much memory, which the comparison needs too
+		}
 	}
 	if p.json {
 		err = p.printJSON(done)

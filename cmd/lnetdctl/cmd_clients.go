@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,10 +20,9 @@ const clientExits = `0    success
 
 func (p *program) clientsCommand() *cobra.Command {
 	var level string
-	var interval float64
-	var c *cobra.Command
-	c = leaf(manual{
-		use:   "clients [--verbose] [--interval SECONDS]",
+	form := errorForm{kind: ownText}
+	c := leaf(manual{
+		use:   "clients [--verbose]",
 		short: "print the processes that have transfer machines in lnetd or serve its nets",
 		long: `Prints one line per connection: its number, the process, its numbers of transfer
 machines and buffers, its bytes of shared memory, and when it connected. With --verbose
@@ -33,37 +31,28 @@ often lnetd slept because there was no work, and the counters of its queues: ope
 added, cancelled, completed and failed, bytes, the largest number at one time, and the
 total time of operations on the queue. Message queues count messages, not operations.
 
-With --interval it reads the counters twice, SECONDS apart, and also prints the
-operations (of message queues: messages) and bytes per second in between. A transfer
-machine that ends during the interval is not included in the rates.
-
 If proxies serve nets, a second list has a line for each proxy, with the NI, the process,
 the PIDs of processes on its network that it serves, the messages that it has sent, failed
 to send and received, and the number of messages in progress. NIs without a proxy that can
 carry traffic are listed with the reason.`,
 		example: `lnetdctl clients
 lnetdctl clients -v
-lnetdctl clients --interval 1`,
+lnetdctl clients --interval 1 --count 3`,
 	}, func(ctx context.Context) error {
-		wait := time.Duration(interval * float64(time.Second))
-		if c.Flags().Changed("interval") && (wait < shortestInterval || wait > longestInterval) {
-			return fmt.Errorf("--interval is not within %v to %v", shortestInterval, longestInterval)
-		}
-		all, rates, err := p.watchClients(ctx, wait)
+		client := p.client()
+		defer client.Close()
+		all, err := client.Clients(ctx)
 		switch {
 		case err != nil:
-			return err
-		case p.json && rates != nil:
-			return p.printJSON(clientsAndRates{all, rates})
+			return p.refused(form, err)
 		case p.json:
 			return p.printJSON(all)
 		}
-		_, err = fmt.Fprint(p.stdout, clientsText(&all, rates, verbosityLevel(level) >= 1))
+		_, err = fmt.Fprint(p.stdout, clientsText(&all, verbosityLevel(level) >= 1))
 		return err
 	})
-	c.Flags().Float64Var(&interval, "interval", 0, "print rates over `SECONDS` seconds, 0.1 to 3600")
 	verbosity(c, &level, "print transfer machines too; all `LEVEL`s above 0 mean the same")
-	return c
+	return p.withRates(c, form, func(context.Context) (counted, error) { return clientCounters(verbosityLevel(level)), nil })
 }
 
 func (p *program) clientCommand() *cobra.Command {
@@ -85,44 +74,33 @@ had. ID is the number that "clients" prints.`,
 	}))
 }
 
-// clientsText returns the output of "clients". It has rates unless rates is nil, and the transfer machines if
-// verbose is set.
-func clientsText(all *api.Clients, rates *clientRates, verbose bool) string {
+// clientsText returns the output of "clients", with the transfer machines if verbose is set.
+func clientsText(all *api.Clients, verbose bool) string {
 	var b strings.Builder
 	if all.Socket == "" {
 		b.WriteString("no transfer machines are hosted: \"transport\" is switched off in the configuration\n")
 		proxiesText(&b, all)
 		return b.String()
 	}
-	lines := table{{"id", "program", "pid", "uid", "tms", "buffers", "bytes"}}
-	if rates != nil {
-		lines[0] = append(lines[0], "completed/s", "bytes/s")
-	}
-	lines[0] = append(lines[0], "rule", "since", "cgroup")
+	lines := table{{"id", "program", "pid", "uid", "tms", "buffers", "bytes", "rule", "since", "cgroup"}}
 	for k := range all.Clients {
 		c := &all.Clients[k]
 		line := []string{
 			strconv.FormatUint(c.ID, 10), orDash(c.Program), strconv.Itoa(int(c.PID)), strconv.FormatUint(uint64(c.UID), 10),
 			strconv.Itoa(len(c.TMs)), strconv.Itoa(c.Buffers), strconv.FormatInt(c.Bytes, 10),
+			orDash(c.Rule), clock(c.Since), orDash(c.Cgroup),
 		}
 		if c.Ending {
 			line[1] += " (ending)"
 		}
-		if rates != nil {
-			line = append(line, rates.Clients[k].cells()...)
-		}
-		lines = append(lines, append(line, orDash(c.Rule), c.Since.Local().Format(time.DateTime), orDash(c.Cgroup)))
+		lines = append(lines, line)
 	}
 	lines.write(&b, "")
 	if verbose {
 		for k := range all.Clients {
 			c := &all.Clients[k]
 			for j := range c.TMs {
-				var rate *tmRate
-				if rates != nil {
-					rate = &rates.Clients[k].TMs[j]
-				}
-				clientTMText(&b, c, &c.TMs[j], rate)
+				clientTMText(&b, c, &c.TMs[j])
 			}
 		}
 	}
@@ -130,28 +108,20 @@ func clientsText(all *api.Clients, rates *clientRates, verbose bool) string {
 	return b.String()
 }
 
-// clientTMText writes a description of the transfer machine t of the client c and of its queues to b. It has
-// rates unless r is nil.
-func clientTMText(b *strings.Builder, c *api.ClientInfo, t *api.ClientTM, r *tmRate) {
+// clientTMText writes a description of the transfer machine t of the client c and of its queues to b.
+func clientTMText(b *strings.Builder, c *api.ClientInfo, t *api.ClientTM) {
 	fmt.Fprintf(b, "\nclient %d, TM %s:%d:%d:%d\n", c.ID, t.NID, t.PID, t.Portal, t.ID)
 	fmt.Fprintf(b, "  completions: %d, room for %d, %d wait, %d overflowed, %d of these are kept\n", t.Completions, t.Entries, t.Waiting, t.Overflowed, t.Kept)
 	fmt.Fprintf(b, "  submissions: %d, %d rejected\n", t.Submissions, t.Rejected)
-	fmt.Fprintf(b, "  waits: %d, woken %d times, woke the client %d times\n", t.Waits, t.BellReads, t.BellWrites)
+	fmt.Fprintf(b, "  polls: %d, %d found submissions\n", t.Polls, t.Found)
+	fmt.Fprintf(b, "  waits: %d, %d of these on the flag, woken %d times, woke the client %d times\n", t.Waits, t.WordWaits, t.BellReads, t.BellWrites)
 	lines := table{{"", "queue", "depth", "added", "cancelled", "completed", "failed", "bytes", "max", "in queue"}}
-	if r != nil {
-		fmt.Fprintf(b, "  in a second: %s completed, %s bytes, %s waits\n", perSecond(r.Completed), perSecond(r.Bytes), perSecond(r.Waits))
-		lines[0] = append(lines[0], "completed/s", "bytes/s")
-	}
-	for k, q := range t.Queues {
-		line := []string{
+	for _, q := range t.Queues {
+		lines = append(lines, []string{
 			"", q.Queue, strconv.Itoa(q.Depth), strconv.FormatUint(q.Added, 10), strconv.FormatUint(q.Cancelled, 10),
 			strconv.FormatUint(q.Completed, 10), strconv.FormatUint(q.Failed, 10),
 			strconv.FormatUint(q.Bytes, 10), strconv.FormatUint(q.MaxBytes, 10), strconv.FormatFloat(q.Seconds, 'f', 3, 64) + "s",
-		}
-		if r != nil {
-			line = append(line, r.Queues[k].cells()...)
-		}
-		lines = append(lines, line)
+		})
 	}
 	lines.write(b, " ")
 }

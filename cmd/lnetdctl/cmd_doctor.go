@@ -29,6 +29,11 @@ const (
 	exitErrors   status = 2
 )
 
+const doctorExits = `0    nothing is wrong, or there are only notices
+1    there are warnings
+2    there are errors
+234  an argument is invalid, or a request was refused (-22)`
+
 const (
 	// doctorTimeout is the default timeout of pings and probes in seconds.
 	doctorTimeout = 5
@@ -43,20 +48,19 @@ func (p *program) doctorCommand() *cobra.Command {
 		short: "find out what is wrong with this node, or with a peer, and what to do",
 		long: `Examines lnetd, its NIs, peers, routes and clients, and this host. With NID it also
 examines the path to that node: it pings the node and its other NIDs, discovers it,
-connects to its port, and sends small and large packets to its host.
+connects to its port, sends small and large packets to its host, and asks which hosts
+have its address.
 
 Each finding has a code, such as LNET203, with the evidence, a remedy and the address of
 a page that explains it. Nothing is printed except "no findings" if nothing is wrong.
+Lines that begin with "not examined" say what could not be examined, and why.
 
 If lnetd is not running, the command checks with the program lnetd and the configuration
 file whether it could start, and what would prevent it.`,
 		example: `lnetdctl doctor
 lnetdctl doctor 10.0.0.1@tcp
 lnetdctl doctor --watch 10 --json`,
-		exits: `0    nothing is wrong, or there are only notices
-1    there are warnings
-2    there are errors
-234  an argument is invalid, or a request was refused (-22)`,
+		exits: doctorExits,
 		helps: true,
 	}, func(ctx context.Context, operands []string) error { return p.doctor(ctx, o, operands) })
 	f := c.Flags()
@@ -91,7 +95,7 @@ func (p *program) doctor(ctx context.Context, o doctorOptions, operands []string
 	}
 	client := p.client()
 	defer client.Close()
-	d := &doctor.Doctor{Client: client, Config: o.config, Timeout: timeout}
+	d := &doctor.Doctor{Client: client, Config: o.config, Timeout: timeout, AskHosts: true}
 	if interval > 0 {
 		return p.watchDoctor(ctx, d, nid, interval)
 	}
@@ -104,9 +108,10 @@ func (p *program) doctor(ctx context.Context, o doctorOptions, operands []string
 	}
 	findings := diagnosis.Examine(f)
 	if p.json {
-		err = p.printJSON(examination{Findings: findings})
+		err = p.printJSON(examination{Findings: findings, Skipped: diagnosis.Skipped(f)})
 	} else {
 		writeFindings(p.stdout, findings)
+		writeSkipped(p.stdout, diagnosis.Skipped(f))
 	}
 	return cmp.Or(err, severityStatus(findings))
 }
@@ -131,6 +136,7 @@ type examination struct {
 	// Time is the time of the examination. It is only set with --watch.
 	Time     time.Time           `json:"time,omitzero"`
 	Findings []diagnosis.Finding `json:"findings"`
+	Skipped  []diagnosis.Skip    `json:"skipped"`
 }
 
 // severityStatus returns the exit status for findings, or nil if it is 0.
@@ -155,7 +161,7 @@ func (p *program) watchDoctor(ctx context.Context, d *doctor.Doctor, nid lnet.NI
 		}
 		now, findings := time.Now().Truncate(time.Second), diagnosis.Examine(f)
 		if p.json {
-			err = p.printJSONLine(examination{Time: now, Findings: findings})
+			err = p.printJSONLine(examination{Time: now, Findings: findings, Skipped: diagnosis.Skipped(f)})
 		} else {
 			_, err = io.WriteString(p.stdout, changesText(now, last, findings, first))
 		}
@@ -179,7 +185,7 @@ func changesText(now time.Time, last, findings []diagnosis.Finding, first bool) 
 	}
 	for k := range last {
 		if f := &last[k]; !in(findings, f) {
-			fmt.Fprintf(&b, "%s ended: %s %s: %s\n", at, f.Code, f.Title, f.Subject)
+			fmt.Fprintf(&b, "%s ended: %s %s: %s\n", at, f.Code, f.Title, oneLine(f.Subject))
 		}
 	}
 	var begun []diagnosis.Finding
@@ -210,10 +216,17 @@ func writeFindings(w io.Writer, findings []diagnosis.Finding) {
 	}
 	for k := range findings {
 		f := &findings[k]
-		fmt.Fprintf(w, "%s %s %s: %s\n", f.Severity, f.Code, f.Title, f.Subject)
+		fmt.Fprintf(w, "%s %s %s: %s\n", f.Severity, f.Code, f.Title, oneLine(f.Subject))
 		fmt.Fprintf(w, "  evidence: %s\n  remedy:   %s\n  page:     %s\n", oneLine(f.Evidence), oneLine(f.Remedy), f.Page)
 	}
 }
 
-// oneLine returns a text with its lines joined.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// writeSkipped prints what could not be examined.
+func writeSkipped(w io.Writer, skipped []diagnosis.Skip) {
+	for _, s := range skipped {
+		fmt.Fprintf(w, "not examined: %s: %s\n", s.Check, oneLine(s.Reason))
+	}
+}
+
+// oneLine returns a text with its lines joined, quoted if it has characters that could change the terminal.
+func oneLine(s string) string { return printableText(strings.Join(strings.Fields(s), " ")) }

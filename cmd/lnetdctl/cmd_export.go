@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 
@@ -201,42 +202,51 @@ func (e *exporting) failed(name string, err error) {
 // peers prints the peers while they are being read, so that they need not all be in memory.
 func (e *exporting) peers(ctx context.Context, c *client.Client, level int64) {
 	out := listing{layout: wide, key: "peer", out: e.p.stdout}
-	for peer, err := range c.EachPeer(ctx, "", int(level)) {
-		if err != nil {
-			_ = out.flush()
-			e.failed("peer", err)
-			return
-		}
+	err := out.all(mapped(c.EachPeer(ctx, "", int(level)), func(peer *api.Peer) mapping {
 		for k := range peer.NIs {
 			peer.NIs[k].Trouble = ""
 		}
-		if err := out.item(peerDocument(&peer, level)); err != nil {
-			e.err = err
-			return
-		}
-	}
-	if err := out.end(); err != nil {
+		return peerDocument(peer, level)
+	}))
+	if from := (*sequenceError)(nil); errors.As(err, &from) {
+		e.failed("peer", from.error)
+	} else if err != nil {
 		e.err = err
 	}
 }
 
 // exportAllJSON prints all parts of an export as one JSON value.
 func (p *program) exportAllJSON(ctx context.Context) error {
-	all, err := p.everything(ctx)
+	c := p.client()
+	defer c.Close()
+	all, err := everythingButPeers(ctx, c)
 	if err != nil {
 		return p.refused(exportErrors("export"), err)
 	}
-	return p.printJSON(all)
+	return p.unlisted(exportErrors("export"), p.printConfiguration(&all, c.EachPeer(ctx, "", api.PeersDetail)))
 }
 
-// everything reads all parts of an export from lnetd. It stops at the first error.
-func (p *program) everything(ctx context.Context) (all api.Configuration, err error) {
-	c := p.client()
-	defer c.Close()
+// printConfiguration prints a configuration as JSON, with the given peers instead of its own.
+func (p *program) printConfiguration(c *api.Configuration, peers iter.Seq2[api.Peer, error]) error {
+	o := jsonObject{out: p.stdout}
+	err := o.members(struct {
+		*api.Configuration
+		Peers *struct{} `json:"peers,omitempty"` // replaces that of the configuration
+	}{Configuration: c})
+	if err == nil {
+		err = jsonList(&o, "peers", peers)
+	}
+	if err != nil {
+		return err
+	}
+	return o.end()
+}
+
+// everythingButPeers reads all parts of an export from lnetd, except the peers. It stops at the first error.
+func everythingButPeers(ctx context.Context, c *client.Client) (all api.Configuration, err error) {
 	for _, ask := range []func() error{
 		func() (err error) { all.Nets, err = allNets(ctx, c); return err },
 		func() (err error) { all.Routes, err = c.Routes(ctx, api.AllRoutes); return err },
-		func() (err error) { all.Peers, err = c.Peers(ctx, ""); return err },
 		func() (err error) { all.Routing, err = c.Routing(ctx); return err },
 		func() (err error) { all.Globals, err = c.Globals(ctx); return err },
 		func() (err error) { all.UDSP, err = c.UDSP(ctx, ""); return err },
@@ -269,25 +279,38 @@ func (p *program) exportBackup(ctx context.Context) error {
 	case err != nil:
 		return p.refused(exportErrors("export"), err)
 	}
-	if all.Peers, err = c.Peers(ctx, ""); err != nil {
-		return p.refused(exportErrors("peer"), err)
-	}
-	all.Peers = slices.DeleteFunc(all.Peers, func(p api.Peer) bool { return p.Unanswered })
+	all.Peers = nil // those found by discovery come in addition, in the order of both
 	if p.json {
-		return p.printJSON(all)
+		return p.unlisted(exportErrors("peer"), p.printConfiguration(&all, heard(c.EachPeer(ctx, "", api.PeersDetail))))
 	}
-	return writeBackup(p.stdout, &all)
+	return p.unlisted(exportErrors("peer"), writeBackup(p.stdout, &all, mapped(heard(c.EachPeer(ctx, "", 0)), backupPeer)))
 }
 
-// writeBackup prints a configuration in the form of "export --backup".
-func writeBackup(w io.Writer, c *api.Configuration) error {
+// heard yields the peers except those that have never answered.
+func heard(peers iter.Seq2[api.Peer, error]) iter.Seq2[api.Peer, error] {
+	return func(yield func(api.Peer, error) bool) {
+		for peer, err := range peers {
+			if !peer.Unanswered && !yield(peer, err) {
+				return
+			}
+		}
+	}
+}
+
+// writeBackup prints a configuration in the form of "export --backup". The items of the list of peers are given,
+// and those of c are ignored. An error of the sequence is returned as a *sequenceError.
+func writeBackup(w io.Writer, c *api.Configuration, peers iter.Seq2[mapping, error]) error {
+	if err := wide.write(w, append(backupNets(c.Nets), backupRoutes(c.Routes)...)); err != nil {
+		return err
+	}
+	list := listing{layout: wide, key: "peer", out: w}
+	if err := list.all(peers); err != nil {
+		return err
+	}
 	for _, part := range []struct {
 		layout   layout
 		document mapping
 	}{
-		{wide, backupNets(c.Nets)},
-		{wide, backupRoutes(c.Routes)},
-		{wide, backupPeers(c.Peers)},
 		{classic, backupRouting(c.Routing)},
 		{classic, backupGlobals(c.Globals)},
 		{classic, rulesDocument(c.UDSP)},

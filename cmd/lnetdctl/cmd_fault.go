@@ -116,6 +116,7 @@ func (p *program) faultMisuse(what string) error {
 		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -22, Text: what})
 	} else {
 		fmt.Fprintln(p.stderr, what)
+		p.advise(&api.Fault{Code: api.CodeRuleInvalid})
 	}
 	return status(exitFailure)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +83,7 @@ func (p *program) importFile(ctx context.Context, o importOptions, operands []st
 	case o.exec:
 		return p.importExec(ctx, &d)
 	}
-	r, form := api.ConfigurationChange{Mode: api.ModeAdd, Wait: o.wait}, importErrors("add")
+	r, form := api.ConfigurationChange{Mode: api.ModeAdd, Wait: o.wait, Minimal: !p.json}, importErrors("add")
 	if o.del {
 		r.Mode, form = api.ModeDelete, importErrors("del")
 	}
@@ -108,19 +109,41 @@ const maxDetail = 4
 
 // importShow prints the current state of the entries in a document (lnetctl 7.5).
 func (p *program) importShow(ctx context.Context, d *document) error {
+	c := p.client()
+	defer c.Close()
 	var found api.Described
-	err := p.tell(importErrors("show"), func(c *client.Client) (err error) {
-		if !d.wrong {
-			found, err = c.Described(ctx, d.Document)
-		}
-		return d.judged(found.Warnings, err)
-	})
-	switch {
-	case err != nil:
-		return err
-	case p.json:
-		return p.printJSON(found)
+	var peers iter.Seq2[api.Peer, error]
+	var err error
+	if !d.wrong {
+		found, peers, err = c.Described(ctx, d.Document)
+		d.Text = "" // it may be large
 	}
+	if err := d.judged(found.Warnings, err); err != nil {
+		return p.refused(importErrors("show"), err)
+	}
+	if p.json {
+		err = p.printDescribed(&found, peers)
+	} else {
+		err = p.showDescribed(&found, peers)
+	}
+	return p.unlisted(importErrors("show"), err)
+}
+
+// printDescribed prints the entries of a document as JSON.
+func (p *program) printDescribed(found *api.Described, peers iter.Seq2[api.Peer, error]) error {
+	o := jsonObject{out: p.stdout}
+	err := o.members(found)
+	if err == nil {
+		err = jsonList(&o, "peers", peers)
+	}
+	if err != nil {
+		return err
+	}
+	return o.end()
+}
+
+// showDescribed prints the entries of a document in the form of the commands that show them.
+func (p *program) showDescribed(found *api.Described, peers iter.Seq2[api.Peer, error]) error {
 	for k := range found.Warnings {
 		p.warn(found.Warnings[k].Error())
 	}
@@ -130,15 +153,17 @@ func (p *program) importShow(ctx context.Context, d *document) error {
 		}
 		return usual
 	}
-	var nets, peers sequence
+	var nets sequence
 	for k := range found.Nets {
 		nets = append(nets, netItem(&found.Nets[k], level(found.Nets[k].Net.String(), maxDetail)))
 	}
-	for k := range found.Peers {
-		peers = append(peers, peerDocument(&found.Peers[k], level(found.Peers[k].Primary.String(), maxDetail)))
+	if err := wide.write(p.stdout, append(section("net", nets), routesDocument(found.Routes, level("route", 1))...)); err != nil {
+		return err
 	}
-	document := append(section("net", nets), routesDocument(found.Routes, level("route", 1))...)
-	if err := wide.write(p.stdout, append(document, section("peer", peers)...)); err != nil {
+	list := listing{layout: wide, key: "peer", out: p.stdout}
+	if err := list.all(mapped(peers, func(peer *api.Peer) mapping {
+		return peerDocument(peer, level(peer.Primary.String(), maxDetail))
+	})); err != nil {
 		return err
 	}
 	var rest mapping

@@ -85,6 +85,7 @@ func (p *program) legacyFailed(st int, err error) error {
 		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: err.Error()})
 	} else {
 		fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
+		p.advise(&api.Fault{Code: api.CodeRequestInvalid})
 	}
 	return status(st)
 }

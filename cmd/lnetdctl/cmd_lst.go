@@ -139,6 +139,7 @@ func (p *program) lstFail(code api.Code, errno int, text string) error {
 		p.failJSON(&api.Fault{Code: code, Errno: errno, Text: text})
 	} else {
 		fmt.Fprintln(p.stderr, text)
+		p.advise(&api.Fault{Code: code})
 	}
 	return status(exitFailure)
 }
@@ -206,8 +207,9 @@ func (p *program) lstRefused(w lstWords, err error) error {
 	fmt.Fprintln(p.stderr, text)
 	if reason != "" {
 		fmt.Fprintln(p.stderr, reason)
-	} else {
-		p.hint(f.Remedy)
+	}
+	if reason == "" || reason != f.Remedy {
+		p.advise(f)
 	}
 	return status(exitFailure)
 }

@@ -47,11 +47,19 @@ lnetdctl net show --net tcp,o2ib`,
 	c.Flags().StringVarP(&o.net, "net", "n", "", "print only the `NETS` of this comma list")
 	c.Flags().BoolVarP(&o.up, "up", "u", false, "fail unless an NI is up")
 	verbosity(c, &o.verbose, "`LEVEL` of detail, 0 to 4")
-	return c
+	return p.withRates(c, netShowErrors(o), func(context.Context) (counted, error) {
+		return niCounters(verbosityLevel(o.verbose), func(ctx context.Context, c *client.Client) (api.Nets, error) {
+			return netsOf(ctx, c, o.net)
+		}), nil
+	})
+}
+
+func netShowErrors(o netShowOptions) errorForm {
+	return errorForm{op: "show", entity: "net", byErrno: o.up, explained: o.up}
 }
 
 func (p *program) netShow(ctx context.Context, o netShowOptions) error {
-	return show(p, errorForm{op: "show", entity: "net", byErrno: o.up, explained: o.up}, wide,
+	return show(p, netShowErrors(o), wide,
 		func(c *client.Client) (api.Nets, error) {
 			nets, err := netsOf(ctx, c, o.net)
 			switch {

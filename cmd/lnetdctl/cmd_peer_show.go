@@ -34,7 +34,12 @@ lnetdctl peer show --nid 10.0.0.[1-3]@tcp,10.0.1.7@tcp1`,
 	c.Flags().StringVarP(&o.nids, "nid", "n", "", "print only the peers with these `NIDS`")
 	c.Flags().Uint32VarP(&o.max, "max", "m", 0, "print at most `N` peers (default all)")
 	verbosity(c, &level, "`LEVEL` of detail, 0 to 4")
-	return c
+	return p.withRates(c, peerShowErrors, func(ctx context.Context) (counted, error) {
+		nids, err := p.filterNIDs(ctx, o)
+		return peerCounters(verbosityLevel(level), func(ctx context.Context, c *client.Client, detail int) iter.Seq2[api.Peer, error] {
+			return o.of(ctx, c, nids, detail)
+		}), err
+	})
 }
 
 func (p *program) peerListCommand() *cobra.Command {
@@ -79,30 +84,39 @@ func (f peerFilter) of(ctx context.Context, c *client.Client, nids []string, det
 	}
 }
 
+// filterNIDs returns the NIDs by which f selects peers, or one that is empty for all peers. If it returns an error, it has
+// printed it.
+func (p *program) filterNIDs(ctx context.Context, f peerFilter) ([]string, error) {
+	if !strings.ContainsAny(f.nids, ",[") {
+		return []string{f.nids}, nil
+	}
+	list, err := p.expandNIDs(ctx, f.nids, api.PeerNIDsMax)
+	if err != nil {
+		return nil, p.badList(peerShowErrors, err)
+	}
+	nids := make([]string, len(list))
+	for k, nid := range list {
+		nids[k] = nid.String()
+	}
+	return nids, nil
+}
+
 // showPeers prints the peers that f selects as a list under a key. The function item returns the form of a peer
 // at a verbosity level.
 func (p *program) showPeers(
 	ctx context.Context, key string, f peerFilter, level int64, item func(peer *api.Peer, level int64) mapping,
 ) error {
-	nids := []string{f.nids}
-	if strings.ContainsAny(f.nids, ",[") {
-		list, err := p.expandNIDs(ctx, f.nids, api.PeerNIDsMax)
-		if err != nil {
-			return p.badList(peerShowErrors, err)
-		}
-		nids = nids[:0]
-		for _, nid := range list {
-			nids = append(nids, nid.String())
-		}
+	nids, err := p.filterNIDs(ctx, f)
+	if err != nil {
+		return err
 	}
 	client := p.client()
 	defer client.Close()
-	out := listing{layout: wide, key: key}
 	detail := int(min(max(level, 0), api.PeersDetail))
 	if p.json {
-		out.key, out.json, detail = "peers", true, api.PeersDetail
+		detail = api.PeersDetail
 	}
-	return showList(p, peerShowErrors, out, f.of(ctx, client, nids, detail),
+	return showList(p, peerShowErrors, listing{layout: wide, key: key}, "peers", f.of(ctx, client, nids, detail),
 		func(peer *api.Peer) mapping { return item(peer, level) })
 }
 

@@ -40,9 +40,10 @@ func (o *routeOptions) addFigures(c *cobra.Command, hops, priority string) {
 }
 
 var (
-	routeAddErrors = errorForm{op: "add", entity: "route"}
-	routeDelErrors = errorForm{op: "del", entity: "route"}
-	routeMissing   = errorForm{kind: plainText}
+	routeAddErrors  = errorForm{op: "add", entity: "route"}
+	routeDelErrors  = errorForm{op: "del", entity: "route"}
+	routeShowErrors = errorForm{op: "show", entity: "route"}
+	routeMissing    = errorForm{kind: plainText}
 )
 
 func (p *program) routeAddCommand() *cobra.Command {
@@ -152,18 +153,13 @@ func (p *program) routeShowCommand() *cobra.Command {
 		use:   "show [--net NET] [--gateway NID] [--hop N] [--priority N] [--verbose]",
 		short: "print the routes",
 		long: `With --verbose it also prints hops, priority, state and type; hop -1 means that the
-number of hops is undefined. Only routes that match all options are printed.`,
+number of hops is undefined. Only routes that match all options are printed. The rates of
+a route are those of all messages with its gateway.`,
 		example: `lnetdctl route show -v
 lnetdctl route show --net o2ib`,
 	}, func(ctx context.Context) error {
-		filter := api.RouteFilter{Net: o.net, Gateway: gateway, Hops: -1, Priority: -1}
-		if n, ok := p.numberOrNone("hop", o.hops); ok {
-			filter.Hops = max(n, 0) // -1 selects routes for which no number of hops is set
-		}
-		if n, ok := p.numberOrNone("priority", o.priority); ok {
-			filter.Priority = n
-		}
-		return show(p, errorForm{op: "show", entity: "route"}, wide,
+		filter := p.routeFilter(o, gateway)
+		return show(p, routeShowErrors, wide,
 			func(c *client.Client) ([]api.Route, error) { return c.Routes(ctx, filter) },
 			func(routes []api.Route) any { return api.Routes{Routes: routes} },
 			func(routes []api.Route) mapping { return routesDocument(routes, verbosityLevel(level)) })
@@ -172,7 +168,22 @@ lnetdctl route show --net o2ib`,
 	c.Flags().StringVarP(&gateway, "gateway", "g", "", "`NID` of the gateway")
 	o.addFigures(c, "number `N` of hops", "priority `N`")
 	verbosity(c, &level, "print all details; all `LEVEL`s mean the same")
-	return c
+	return p.withRates(c, routeShowErrors, func(context.Context) (counted, error) {
+		filter := p.routeFilter(o, gateway)
+		return routeCounters(func(ctx context.Context, c *client.Client) ([]api.Route, error) { return c.Routes(ctx, filter) }), nil
+	})
+}
+
+// routeFilter returns the filter that the options of "route show" describe.
+func (p *program) routeFilter(o routeOptions, gateway string) api.RouteFilter {
+	filter := api.RouteFilter{Net: o.net, Gateway: gateway, Hops: -1, Priority: -1}
+	if n, ok := p.numberOrNone("hop", o.hops); ok {
+		filter.Hops = max(n, 0) // -1 selects routes for which no number of hops is set
+	}
+	if n, ok := p.numberOrNone("priority", o.priority); ok {
+		filter.Priority = n
+	}
+	return filter
 }
 
 // routesDocument returns the document of "route show" (lnetctl 5.2).

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -10,18 +11,24 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
+var routingErrors = errorForm{op: "show", entity: "routing"}
+
 func (p *program) routingCommand() *cobra.Command {
-	return group("routing", "the routing of messages between nets", leaf(manual{
+	c := leaf(manual{
 		use:   "show",
 		short: "print whether the node is a router, and its router buffers",
 		long: `Prints nothing if routing has not been enabled since lnetd started. "enable" is 0 if
 routing is disabled, 1 if it is enabled, 2 while it stops and 3 while it starts.`,
 		example: "lnetdctl routing show",
 	}, func(ctx context.Context) error {
-		return show(p, errorForm{op: "show", entity: "routing"}, classic,
+		return show(p, routingErrors, classic,
 			func(c *client.Client) (api.Routing, error) { return c.Routing(ctx) },
 			func(r api.Routing) any { return r },
 			routingDocument)
+	})
+	forwarded := []string{"route_count", "route_length", "drop_count", "drop_length"}
+	return group("routing", "the routing of messages between nets", p.withRates(c, routingErrors, func(context.Context) (counted, error) {
+		return nodeCounters(0, func(name string) bool { return slices.Contains(forwarded, name) }), nil
 	}))
 }
 

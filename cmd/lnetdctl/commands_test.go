@@ -446,7 +446,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 }
 
 // alone are the commands that need no daemon.
-var alone = map[string]bool{"version": true, "completion": true, "legacy2yaml": true, "nidlist": true, "service-id": true, "doctor": true}
+var alone = map[string]bool{"version": true, "completion": true, "legacy2yaml": true, "nidlist": true, "service-id": true, "doctor": true, "status": true, "bundle": true}
 
 // Without a daemon every command reports that and fails.
 //
@@ -477,7 +477,8 @@ func TestUnforeseenRefusal(t *testing.T) {
 	n := cannedPeer(t, "peerA")
 	n.Refuse = func(string) error { return errBoom }
 	got := runProgram(program{hints: true}, "set", "numa_range", "1", "--control-socket", serve(t, n))
-	want := ran{"", oldDocumentOf("add", "numa_range", "-5", "cannot configure numa range: Input/output error") + "# boom\n", 251}
+	want := ran{"", oldDocumentOf("add", "numa_range", "-5", "cannot configure numa range: Input/output error") +
+		"# boom\n# \"lnetdctl help set\" lists the parameters with their ranges; \"lnetdctl global show\" shows their values\n", 251}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
 		t.Error(diff)
 	}

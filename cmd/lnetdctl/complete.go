@@ -146,6 +146,8 @@ func (p *program) values(name string) func() []string {
 	switch name {
 	case "source", "local_nid":
 		return p.ownNIDs
+	case "sort":
+		return func() []string { return sortKeys }
 	case "gateway":
 		return p.gateways
 	case "idx":

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -119,14 +120,20 @@ func (p *program) readText(operands []string) (d api.Document, err error) {
 	if from == nil {
 		return d, nil
 	}
-	b, err := io.ReadAll(io.LimitReader(from, api.DocumentMax+1))
+	var b strings.Builder // not a slice of bytes, which would have to be copied
+	if f, ok := from.(*os.File); ok {
+		if info, err := f.Stat(); err == nil {
+			b.Grow(int(min(info.Size(), api.DocumentMax+1)))
+		}
+	}
+	_, err = io.Copy(&b, io.LimitReader(from, api.DocumentMax+1))
 	switch {
 	case err != nil:
 		return d, p.badFile(d.Name, err, exitNoFile)
-	case len(b) > api.DocumentMax:
+	case b.Len() > api.DocumentMax:
 		return d, p.invalid(ownErrors, -27, fmt.Sprintf("%s: the document is longer than %d MiB", d.Name, api.DocumentMax>>20), "split it")
 	}
-	d.Text = string(b)
+	d.Text = b.String()
 	return d, nil
 }
 

@@ -19,6 +19,7 @@ func TestDoctorWithoutDaemon(t *testing.T) {
 	for _, want := range []string{
 		"error LNET101 lnetd is not running: lnetd\n", "  evidence: cannot reach lnetd at " + socket, "\n  remedy:   start lnetd",
 		"\n  page:     https://github.com/lnetd/lnetd/blob/main/docs/findings.md#lnet101\n",
+		"not examined: NIs, peers, routes and programs: lnetd does not answer\n",
 	} {
 		if got.status != 2 || !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in %+v", want, got)

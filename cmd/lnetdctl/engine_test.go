@@ -22,10 +22,10 @@ func TestNoEngine(t *testing.T) {
 		}
 	}
 	want := []string{
-		"cmd/internal/cli", "lnet", "internal/lnetd/control/api", "selftest/latency", "selftest/message", "selftest/report",
-		"internal/lnetd/control/endpoint", "internal/lnetd/control/client", "memory", "lnd", "internal/lnetd/control/parameters",
-		"internal/lnetd/diagnosis", "internal/lnetd/doctor",
-		"internal/lnetd/drivers", "internal/lnetd/spelling", "internal/lnetd/modparam", "cmd/lnetdctl",
+		"lnet", "internal/lnetd/spelling", "cmd/internal/cli", "internal/lnetd/control/api", "selftest/latency", "selftest/message", "selftest/report",
+		"internal/lnetd/control/endpoint", "internal/lnetd/control/client", "internal/lnetd/diagnosis",
+		"internal/lnetd/doctor", "internal/lnetd/bundle", "memory", "lnd", "internal/lnetd/control/parameters",
+		"internal/lnetd/drivers", "internal/lnetd/modparam", "internal/lnetd/rates", "internal/lnetd/svg", "internal/lnetd/topology", "cmd/lnetdctl",
 	}
 	if diff := cmp.Diff(want, own); diff != "" {
 		t.Errorf("lnetdctl links (-want +got):\n%s", diff)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
@@ -23,6 +25,8 @@ type errorForm struct {
 	// explained is set if the cause and the remedy are always printed. This is so for commands that
 	// lnetctl does not have, because no script compares their output with lnetctl's.
 	explained bool
+	// timed is set if results of pings are printed with their round-trip times.
+	timed bool
 	// advises is set if the remedy, such as the valid values, is always printed. It is printed as a
 	// warning, so that the error document is equal to lnetctl's.
 	advises bool
@@ -77,6 +81,9 @@ func oldErrorDocument(w io.Writer, op, entity string, errno int, descr string) {
 // status.
 func (p *program) refused(form errorForm, err error) error {
 	f := api.FaultOf(err)
+	if f.Remedy == "" && !p.json { // advice for errors of this kind is never part of documents
+		defer p.advise(f)
+	}
 	exit := form.exit
 	switch {
 	case exit != 0:
@@ -177,17 +184,29 @@ func statusOf(errno int) status {
 	return exitInvalid
 }
 
-// fail prints an error that has not been printed yet.
-func (p *program) fail(err error) {
+// advise prints the remedy for an error as advice.
+func (p *program) advise(f *api.Fault) { p.hint(f.WithRemedy().Remedy) }
+
+// fail prints an error of the command c that has not been printed yet.
+func (p *program) fail(c *cobra.Command, err error) {
 	var f *api.Fault
+	known := errors.As(err, &f)
 	switch {
+	case p.json && known:
+		p.failJSON(f)
 	case p.json:
-		p.failJSON(api.FaultOf(err))
-	case errors.As(err, &f):
-		fmt.Fprintf(p.stderr, "%s: %s", p.name, f.Report())
+		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -int(api.Errno(err)), Text: err.Error(), Remedy: helpRemedy(c)})
+	case known:
+		fmt.Fprintf(p.stderr, "%s: %s", p.name, f.WithRemedy().Report())
 	default:
 		fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
+		p.hint(helpRemedy(c))
 	}
+}
+
+// helpRemedy returns the remedy for an invalid command line of the command c.
+func helpRemedy(c *cobra.Command) string {
+	return `"` + c.CommandPath() + ` --help" explains the command`
 }
 
 func (p *program) failJSON(f *api.Fault) {
@@ -195,5 +214,5 @@ func (p *program) failJSON(f *api.Fault) {
 	out.stdout = p.stderr
 	_ = out.printJSON(struct {
 		Error *api.Fault `json:"error"`
-	}{f})
+	}{f.WithRemedy()})
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// healthMax is the maximum health of an NI or a peer NI (lnetctl 4.5).
-const healthMax = 1000
-
 // healthOptions holds the options of "net set" and "peer set" that set the health.
 type healthOptions struct {
 	nid    string
@@ -40,12 +37,12 @@ func (p *program) setHealth(
 	}
 	given, ok := parseNumber(o.health)
 	if !ok {
-		p.warn(fmt.Sprintf("--health must be a number from 0 to %d; nothing is changed", healthMax))
+		p.warn(fmt.Sprintf("--health must be a number from 0 to %d; nothing is changed", api.MaxHealth))
 		return nil
 	}
-	value := int(min(max(given, 0), healthMax))
+	value := int(min(max(given, 0), api.MaxHealth))
 	if int64(value) != given {
-		p.warn(fmt.Sprintf("--health %d is set to %d: health must be within 0 to %d", given, value, healthMax))
+		p.warn(fmt.Sprintf("--health %d is set to %d: health must be within 0 to %d", given, value, api.MaxHealth))
 	}
 	r := api.HealthChange{NID: nid, All: o.all, Value: &value}
 	return p.tell(form, func(c *client.Client) error { return set(c, ctx, r) })

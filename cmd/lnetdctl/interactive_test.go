@@ -34,7 +34,7 @@ func TestInteractive(t *testing.T) {
 		"quit":             {in: "quit\nfoo\n"},
 		"exit":             {in: "net show\nEXIT\nfoo\n", stdout: []string{"net:"}},
 		"ambiguous":        {in: "rout show\n", stderr: []string{"'rout' is ambiguous: it may be route, routing\n"}, status: 255},
-		"words":            {in: "version\nhelp ping\nlist-commands\n", stdout: []string{"lnetdctl ", "NAME\n", "--source", "client "}},
+		"words":            {in: "version\nhelp ping\nlist-commands\n", stdout: []string{"lnetdctl ", "NAME\n", "--source", "capture "}},
 		"help is no work":  {in: "net --help\n", stdout: []string{"NAME\n"}, status: 1},
 		"no second level":  {in: "lst\nlst\n"},
 		"a group":          {in: "net\n", stdout: []string{"lnetdctl net show"}, status: 234},

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lnetd/lnetd/cmd/internal/cli"
+	"github.com/lnetd/lnetd/internal/lnetd/spelling"
 )
 
 // line is a parsed command line.
@@ -50,10 +54,12 @@ func (l *line) instead() bool {
 }
 
 // unknownCommand is the error of a word that is not the name of a command. If it is an ambiguous abbreviation,
-// the field like has the commands that it may stand for.
+// the field like has the commands that it may stand for. The field meant has the most similar command of the group, with
+// the names of the groups, or is empty.
 type unknownCommand struct {
 	name, program string
 	like          []string
+	meant         string
 }
 
 func (e *unknownCommand) Error() string {
@@ -185,7 +191,57 @@ func (l *line) command(name string) error {
 	case len(like) == 1:
 		return l.command(like[0])
 	}
-	return &unknownCommand{name: name, program: l.cmd.Root().Name(), like: like}
+	unknown := &unknownCommand{name: name, program: l.cmd.Root().Name(), like: like}
+	if len(like) == 0 {
+		unknown.meant = meantCommand(l.cmd, name)
+	}
+	return unknown
+}
+
+// meantCommand returns the command line of the subcommand of the group whose name is most similar to name. If none is
+// similar, but just one other group has a subcommand with the name, as in "lnetdctl show_session", it returns that.
+// Otherwise it returns "".
+func meantCommand(group *cobra.Command, name string) string {
+	var names []string
+	for _, c := range cli.Visible(group) {
+		names = append(names, c.Name())
+	}
+	if like := spelling.Nearest(name, names); like != "" {
+		return group.CommandPath() + " " + like
+	}
+	var elsewhere []string
+	for _, c := range cli.Visible(group.Root()) {
+		for _, below := range cli.Visible(c) {
+			if below.Name() == name {
+				elsewhere = append(elsewhere, below.CommandPath())
+			}
+		}
+	}
+	if len(elsewhere) == 1 {
+		return elsewhere[0]
+	}
+	return ""
+}
+
+// unknownOption is the error of an option that does not exist. The field meant has the most similar option of the
+// command, without dashes, or is empty.
+type unknownOption struct{ name, meant string }
+
+func (e *unknownOption) Error() string { return fmt.Sprintf("unrecognized option '--%s'", e.name) }
+
+// meant returns what the user probably meant with a command line that has the error err, as a question. It returns "" if
+// that is not known.
+func meant(err error) string {
+	var command *unknownCommand
+	var option *unknownOption
+	like := ""
+	switch {
+	case errors.As(err, &command):
+		like = command.meant
+	case errors.As(err, &option) && option.meant != "":
+		like = "--" + option.meant
+	}
+	return spelling.DidYouMean(like)
 }
 
 // helpFor handles the names after the word "help", which name the command to explain.
@@ -284,7 +340,9 @@ func (l *line) find(name string) (*pflag.Flag, error) {
 		if other, ok := otherNames[name]; ok {
 			return l.find(other)
 		}
-		return nil, fmt.Errorf("unrecognized option '--%s'", name)
+		var names []string
+		l.lookup(func(f *pflag.Flag) bool { names = append(names, f.Name); return false })
+		return nil, &unknownOption{name, spelling.Nearest(name, names)}
 	case 1:
 		return fs[0], nil
 	}

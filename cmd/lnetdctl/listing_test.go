@@ -130,13 +130,15 @@ func BenchmarkPeersForPrograms(b *testing.B) {
 	}
 	peer.NIs = peer.NIs[:2]
 	for b.Loop() {
-		l := listing{layout: wide, key: "peers", json: true, out: io.Discard}
-		for range 65536 {
-			if err := l.value(&peer); err != nil {
-				b.Fatal(err)
+		o := jsonObject{out: io.Discard}
+		err := jsonList(&o, "peers", func(yield func(*api.Peer, error) bool) {
+			for range 65536 {
+				if !yield(&peer, nil) {
+					return
+				}
 			}
-		}
-		if err := l.end(); err != nil {
+		})
+		if err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,16 +3,25 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/lnetd/lnetd/internal/lnetd/spelling"
 	"github.com/lnetd/lnetd/lnet"
 )
 
 // named parses text, which may contain the name of a net type. If the name is unknown, it asks lnetd for the names
-// that its configuration gives to net types, and parses the text again.
+// that its configuration gives to net types, and parses the text again. The error of a net type that is unknown then
+// suggests a similar one.
 func named[T any](p *program, text string, parse func(string) (T, error)) (T, error) {
 	v, err := parse(text)
 	if errors.Is(err, lnet.ErrUnknownType) && p.askedNetTypes() {
-		return parse(text)
+		v, err = parse(text)
+	}
+	if !errors.Is(err, lnet.ErrUnknownType) {
+		return v, err
+	}
+	if question := spelling.DidYouMean(spelling.NetType(text)); question != "" {
+		err = fmt.Errorf("%w; %s", err, question)
 	}
 	return v, err
 }

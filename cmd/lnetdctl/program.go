@@ -20,6 +20,9 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
 )
 
+// ownName is the name of the program that has all commands. Under the names of Lustre's programs it has fewer.
+const ownName = "lnetdctl"
+
 // Exit statuses. They are the low 8 bits of the negative numbers with which lnetctl exits (lnetctl 1.4).
 const (
 	exitOK      = 0
@@ -90,7 +93,7 @@ func (p *program) run(args []string) int {
 	case errors.As(err, &st):
 		return int(st)
 	}
-	p.fail(cli.Explain(err))
+	p.fail(line.cmd, cli.Explain(err))
 	if isLst(line.cmd) {
 		return exitFailure
 	}
@@ -155,10 +158,11 @@ func (p *program) helpAll(group *cobra.Command) error {
 // misused prints an error about an invalid command line.
 func (p *program) misused(l line, err error) {
 	if p.json {
-		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: err.Error()})
+		p.failJSON(&api.Fault{Code: api.CodeRequestInvalid, Errno: -int(unix.EINVAL), Text: err.Error(), Remedy: meant(err)})
 		return
 	}
 	fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
+	p.hint(meant(err))
 	if unknown := (*unknownCommand)(nil); !errors.As(err, &unknown) && l.cmd != nil {
 		_ = l.cmd.Help()
 	}
@@ -231,13 +235,13 @@ lnetdctl help route add`,
 		RunE: func(*cobra.Command, []string) error { return p.interactive() },
 	}
 	root.AddCommand(
-		p.applyCommand(), p.clientCommand(), p.clientsCommand(), p.completionCommand(), p.cptOfNIDCommand(), p.debugCommand(),
-		p.diffCommand(), p.discoverCommand(), p.doctorCommand(), p.explainCommand(), p.exportCommand(), p.faultCommand(), p.globalCommand(),
+		p.applyCommand(), p.bundleCommand(), p.captureCommand(), p.clientCommand(), p.clientsCommand(), p.completionCommand(), p.cptOfNIDCommand(), p.debugCommand(),
+		p.diffCommand(), p.discoverCommand(), p.doctorCommand(), p.eventsCommand(), p.explainCommand(), p.exportCommand(), p.faultCommand(), p.globalCommand(),
 		p.importCommand(), p.legacyCommand(), p.lnetCommand(), p.logCommand(), p.lstCommand(), p.netCommand(), p.peerCommand(), p.pingCommand(),
 		p.planCommand(),
 		p.routeCommand(), p.routingCommand(), p.selectionCommand(), p.serviceIDCommand(), p.setCommand(),
-		p.setupMRRoutingCommand(), p.setupSysctlCommand(), p.statsCommand(),
-		p.udspCommand(), p.versionCommand())
+		p.setupMRRoutingCommand(), p.setupSysctlCommand(), p.statsCommand(), p.statusCommand(),
+		p.topCommand(), p.topologyCommand(), p.udspCommand(), p.versionCommand())
 	return root
 }
 
@@ -315,6 +319,12 @@ func (p *program) hint(s string) {
 	if p.hints && !p.json && s != "" {
 		fmt.Fprintf(p.stderr, "# %s\n", s)
 	}
+}
+
+// onTerminal reports whether a user sees the output.
+func (p *program) onTerminal() bool {
+	out, isFile := p.stdout.(*os.File)
+	return isFile && isTerminal(out)
 }
 
 func isTerminal(f *os.File) bool {

@@ -101,14 +101,16 @@ func TestHelp(t *testing.T) {
 // lnetctl 1 (2)
 func TestListCommands(t *testing.T) {
 	got := runProgram(program{}, "--list-commands")
-	want := ran{`apply               client              clients             completion
-cpt-of-nid          debug               diff                discover
-doctor              explain             export              fault
-global              import              legacy2yaml         lnet
-log                 lst                 net                 peer
-ping                plan                route               routing
-selection           service-id          set                 setup-mrrouting
-setup-sysctl        stats               udsp                version
+	want := ran{`apply               bundle              capture             client
+clients             completion          cpt-of-nid          debug
+diff                discover            doctor              events
+explain             export              fault               global
+import              legacy2yaml         lnet                log
+lst                 net                 peer                ping
+plan                route               routing             selection
+service-id          set                 setup-mrrouting     setup-sysctl
+stats               status              top                 topology
+udsp                version
 `, "", 0}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(ran{})); diff != "" {
 		t.Error(diff)

@@ -9,18 +9,22 @@ import (
 type table [][]string
 
 // write writes the table to b, with the text indent before each line. Columns of numbers are aligned to the
-// right.
+// right. Cells with characters that could change the terminal are quoted, because peers, programs and the host choose
+// names.
 func (t table) write(b *strings.Builder, indent string) {
 	var widths []int
-	for _, line := range t {
+	lines := make(table, len(t))
+	for n, line := range t {
 		for k, c := range line {
+			c = printableText(c)
+			lines[n] = append(lines[n], c)
 			if k == len(widths) {
 				widths = append(widths, 0)
 			}
 			widths[k] = max(widths[k], utf8.RuneCountInString(c))
 		}
 	}
-	for _, line := range t {
+	for _, line := range lines {
 		text := indent
 		for k, c := range line {
 			pad := strings.Repeat(" ", widths[k]-utf8.RuneCountInString(c))

@@ -27,6 +27,9 @@ type compareOptions struct {
 	rounds  bool // whether --rounds was given
 	time    bool // whether --time was given
 	sockets string
+	servers int              // behind the router of "scale"
+	hosts   [2]*perf.Process // the near and the far lnetd of --hosted
+	rdma    bool             // the nodes of --hosted use RDMA
 	only    string
 	set     []string
 	against []string
@@ -53,13 +56,19 @@ has the cost of each exchange to the requester and to the responder, for lnetd, 
 limit: wake-ups, system calls, processor time, allocations. Below the table is how they
 were counted; counting all system calls needs root.
 
+Cases have goals for the ratio, for the rate, or for the ratio of costs. Goals that were
+missed are listed at the end, and the exit status is 3. With --bounds and --record-bounds,
+goals do not count. -v 1 also prints how far rounds and single exchanges differ: quartiles
+of the figures, and percentiles of the times.
+
 With --against it measures each case with and without a setting, alternately in four
 processes, and prints the ratio of the pairs. A setting is a tunable of nodes, as in
 configuration files, or an environment variable. With --baseline it compares this version
 of lnetperf with another one in the same way. docs/performance.md explains the columns.
 
 With --bounds it measures the cases in a file, and fails if wake-ups, system calls or
-allocations are above the bounds in the file.
+allocations are above the bounds in the file. With --hosted, bounds can be those of the
+program that makes the exchanges.
 
 With --hosted it measures programs that use a separate lnetd. Four more processes are
 started: two lnetd and one program of each. Two programs of one lnetd are compared with
@@ -94,14 +103,10 @@ lnetperf compare --hosted --stacked --only notified`,
 
 // addTo adds the options to f.
 func (o *compareOptions) addTo(f *pflag.FlagSet) {
-	f.IntVar(&o.Port, "port", o.Port, "`PORT` of the nodes; the plain TCP server uses the next port")
+	o.addProcessOptions(f)
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "measure each case in `N` rounds")
 	f.DurationVar(&o.Time, "time", o.Time, "duration of a round: a `TIME` with a unit")
-	f.StringVar(&o.only, "only", "", "measure only cases whose name matches `REGEXP`")
-	f.BoolVar(&o.apart, "apart", false, "give each process half of the processors, as on two hosts")
-	f.BoolVar(&o.stacked, "stacked", false, "run all processes on the same processor")
 	f.BoolVar(&o.hosted, "hosted", false, "measure programs that use a separate lnetd")
-	f.StringArrayVar(&o.set, "set", nil, "set a tunable of all nodes: `SETTING=VALUE`; may be repeated")
 	f.StringArrayVar(&o.against, "against", nil, "measure with and without `SETTING=VALUE`; may be repeated to combine settings")
 	f.StringVar(&o.base, "baseline", "", "measure this program and `FILE`, another version of it, alternately")
 	f.StringVar(&o.bounds, "bounds", "", "measure the cases in `FILE`, and compare with its bounds")
@@ -110,8 +115,10 @@ func (o *compareOptions) addTo(f *pflag.FlagSet) {
 	f.BoolVar(&o.serve, "serve", false, "run as the passive process, until standard input ends")
 	f.BoolVar(&o.perform, "perform", false, "run as an active process, until standard input ends")
 	f.StringVar((*string)(&o.role), "role", "", "run as one of the processes of --hosted, until standard input ends")
+	f.IntVar(&o.servers, "servers", 0, "number `N` of servers of the role servers")
 	f.StringVar(&o.sockets, "sockets", "", "directory of the sockets of --hosted")
-	for _, name := range []string{"serve", "perform", "role", "sockets"} {
+	f.BoolVar(&o.rdma, "rdma", false, "use RDMA between the processes of --hosted")
+	for _, name := range []string{"serve", "perform", "role", "servers", "sockets", "rdma"} {
 		_ = f.MarkHidden(name) // the flag exists
 	}
 }
@@ -120,6 +127,11 @@ func (p *program) compare(ctx context.Context, o *compareOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && ctx.Err() != nil { // the signal, not the errors that follow from it
+			err = context.Cause(ctx)
+		}
+	}()
 	if o.profile != "" {
 		f, err := os.Create(o.profile)
 		if err != nil {
@@ -169,7 +181,7 @@ func (o *compareOptions) check() (err error) {
 }
 
 // checkCombinations returns an error if options are given that cannot be combined. The kinds of measurement
-// exclude each other, and only the usual one is compared with bounds.
+// exclude each other, and only the usual one and that of --hosted are compared with bounds.
 func (o *compareOptions) checkCombinations() error {
 	bounds, against := o.bounds != "" || o.record != "", len(o.against) > 0
 	type option struct {
@@ -179,7 +191,7 @@ func (o *compareOptions) checkCombinations() error {
 	for _, pair := range [][2]option{
 		{{o.apart, "--apart"}, {o.stacked, "--stacked"}},
 		{{o.bounds != "", "--bounds"}, {o.record != "", "--record-bounds"}},
-		{{o.hosted, "--hosted"}, {bounds, "bounds"}},
+		{{o.hosted, "--hosted"}, {o.record != "", "--record-bounds"}},
 		{{o.hosted, "--hosted"}, {against, "--against"}},
 		{{o.base != "", "--baseline"}, {o.hosted, "--hosted"}},
 		{{o.base != "", "--baseline"}, {against, "--against"}},
@@ -198,20 +210,27 @@ func (o *compareOptions) checkCombinations() error {
 	return nil
 }
 
+// readBounds returns the bounds in the file of --bounds, or nil without that option. It restricts the measurement to the
+// cases with bounds, unless --only is given.
+func (o *compareOptions) readBounds() (*perf.Bounds, error) {
+	if o.bounds == "" {
+		return nil, nil
+	}
+	bounds, err := perf.ReadBounds(o.bounds)
+	if err == nil && o.Only == nil {
+		o.Only = bounds.Cases()
+	}
+	return bounds, err
+}
+
 // measure starts the passive process, runs the measurement, and prints the results.
 func (p *program) measure(ctx context.Context, o *compareOptions) error {
-	var bounds *perf.Bounds
-	if o.bounds != "" {
-		var err error
-		if bounds, err = perf.ReadBounds(o.bounds); err != nil {
-			return err
-		}
-		if o.Only == nil {
-			o.Only = bounds.Cases()
-		}
+	bounds, err := o.readBounds()
+	if err != nil {
+		return err
 	}
 	var results []*perf.Result
-	err := p.beside(ctx, o, func(ctx context.Context) (err error) {
+	err = p.beside(ctx, o, func(ctx context.Context) (err error) {
 		results, err = perf.Run(ctx, o.Config, func(r *perf.Result) { p.caseDone(r.Case) })
 		return err
 	})
@@ -221,7 +240,7 @@ func (p *program) measure(ctx context.Context, o *compareOptions) error {
 	if p.json {
 		err = p.printJSON(map[string]any{"method": perf.How(), "machine": perf.Machine(), "cases": results})
 	} else {
-		err = perf.Print(p.stdout, results)
+		err = perf.Print(p.stdout, results, p.verbosity > 0)
 		p.printMethod()
 	}
 	switch {
@@ -230,15 +249,34 @@ func (p *program) measure(ctx context.Context, o *compareOptions) error {
 	case o.record != "":
 		return perf.RecordBounds(results).Write(o.record)
 	case bounds != nil:
-		return p.compareBounds(bounds, results)
+		return p.reportBounds(bounds.Compare(results))
+	}
+	missed := false
+	for _, r := range results {
+		missed = p.reportMissed(r.Case, r.Missed) || missed
+	}
+	return goalError(missed)
+}
+
+// reportMissed prints the goals of a case that were missed. It reports whether there are any.
+func (p *program) reportMissed(name string, goals []string) bool {
+	for _, text := range goals {
+		fmt.Fprintf(p.stderr, "goal missed: %s: %s\n", name, text)
+	}
+	return len(goals) > 0
+}
+
+// goalError returns errMissed if goals were missed.
+func goalError(missed bool) error {
+	if missed {
+		return errMissed
 	}
 	return nil
 }
 
-// compareBounds prints the results that exceed their bounds, and those that could not be compared. It returns
-// errCounted if any result exceeds its bound.
-func (p *program) compareBounds(bounds *perf.Bounds, results []*perf.Result) error {
-	above, left := bounds.Compare(results)
+// reportBounds prints the costs above their bounds, and those left, which could not be compared. It returns errCounted
+// if any cost is above its bound.
+func (p *program) reportBounds(above, left []string) error {
 	for _, text := range left {
 		fmt.Fprintf(p.stderr, "not compared: %s\n", text)
 	}

@@ -21,8 +21,7 @@ idle, after several concurrent messages from every peer, and a while later. This
 memory of Go; the memory of sockets in the kernel is not included.
 
 A peer has three connections, or one if privileged ports are not permitted. Both processes
-need a file descriptor per connection, and one per peer. The measurement takes ten seconds
-plus the rounds.`,
+need a file descriptor per connection. The measurement takes ten seconds plus the rounds.`,
 		Example: `lnetperf crowd
 lnetperf crowd --peers 100 --rounds 5
 GOMAXPROCS=1 lnetperf crowd --json`,

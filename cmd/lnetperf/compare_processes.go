@@ -10,12 +10,16 @@ import (
 	"os"
 	"os/exec"
 	"sync/atomic"
+	"time"
 
 	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
 // servePassive runs a passive process of a measurement until the parent process closes standard input.
 func (p *program) servePassive(ctx context.Context, o *compareOptions) error {
+	if o.role == prober {
+		return perf.ServeProbes(ctx, o.Config, p.stdin, p.stdout, p.sayReady)
+	}
 	half := 1
 	if o.role == nearHost {
 		half = 0
@@ -58,9 +62,14 @@ func (p *program) perform(ctx context.Context, o *compareOptions) error {
 
 // beside starts a passive process, stores the connection to it in o.Config, calls f, and ends the process.
 func (p *program) beside(ctx context.Context, o *compareOptions, f func(ctx context.Context) error) error {
+	return p.besideRole(ctx, o, "", f)
+}
+
+// besideRole is beside with a process that has the given role.
+func (p *program) besideRole(ctx context.Context, o *compareOptions, r role, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := p.startProcess(ctx, o, cancel, nil, nil, "--serve")
+	c, err := p.startProcess(ctx, o, cancel, nil, nil, "--serve", "--role="+string(r))
 	if err != nil {
 		return err
 	}
@@ -71,17 +80,21 @@ func (p *program) beside(ctx context.Context, o *compareOptions, f func(ctx cont
 	return errors.Join(err, c.end())
 }
 
+// patience is how long a child process may take to end after its standard input was closed because ctx is done.
+const patience = 10 * time.Second
+
 // process is a child process.
 type process struct {
+	pid    int
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 	ended  chan error  // receives the result of the process
-	ending atomic.Bool // whether end has been called
+	ending atomic.Bool // whether the child is expected to exit
 }
 
 // startProcess starts a child process, which is o.program or, if that is empty, this program, and waits until it
 // is ready. The child gets the options of o that it needs, followed by options. If the child exits before end is
-// called, startProcess calls lost.
+// called or ctx is done, startProcess calls lost.
 func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func(), files []*os.File, env []string, options ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -91,6 +104,9 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func
 		"compare", "--port", fmt.Sprint(o.Port), fmt.Sprintf("--apart=%t", o.apart),
 		fmt.Sprintf("--stacked=%t", o.stacked), "--sockets", o.sockets,
 	}, options...)
+	if o.rdma {
+		args = append(args, "--rdma")
+	}
 	for _, s := range o.Settings {
 		args = append(args, "--set", s.String())
 	}
@@ -98,6 +114,8 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func
 	command.Stderr, command.ExtraFiles = p.stderr, files
 	command.Env = append(os.Environ(), env...)
 	c := &process{ended: make(chan error, 1)}
+	command.Cancel = func() error { c.ending.Store(true); return c.stdin.Close() }
+	command.WaitDelay = patience // then it is killed
 	if c.stdin, err = command.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -108,7 +126,7 @@ func (p *program) startProcess(ctx context.Context, o *compareOptions, lost func
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	c.stdout = bufio.NewReader(out)
+	c.pid, c.stdout = command.Process.Pid, bufio.NewReader(out)
 	if _, err := c.stdout.ReadString('\n'); err != nil {
 		return nil, errors.Join(fmt.Errorf("the measurement process ended before it was ready: %w", err), c.stdin.Close(), command.Wait())
 	}

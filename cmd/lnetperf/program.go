@@ -18,6 +18,7 @@ import (
 
 	"github.com/lnetd/lnetd/cmd/internal/cli"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/spelling"
 	"github.com/lnetd/lnetd/internal/lnetd/systemd"
 )
 
@@ -26,6 +27,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // the command failed, or errors were counted
 	exitUsage   = 2 // the command line is invalid
+	exitMissed  = 3 // a goal of "compare" was missed
 )
 
 // endTime is the timeout for an orderly shutdown.
@@ -51,6 +53,9 @@ func usage(format string, args ...any) error { return usageError{fmt.Errorf(form
 // errCounted is the error of a command that has printed its error counts.
 var errCounted = errors.New("messages or transfers of the test failed")
 
+// errMissed is the error of "compare" after it has printed which goals were missed.
+var errMissed = errors.New("a goal was missed")
+
 // run executes a command line, given without the program's name, and returns the exit status.
 func (p *program) run(args []string) int {
 	ctx, stop := cli.UntilSignal(nil)
@@ -61,7 +66,7 @@ func (p *program) run(args []string) int {
 	root := p.commands()
 	root.SetArgs(args)
 	cli.Once(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Explain(err) })
+	cli.ExplainOptions(root)
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	err := root.ExecuteContext(ctx)
 	if failed := out.failure(); err == nil && failed != nil {
@@ -73,6 +78,8 @@ func (p *program) run(args []string) int {
 		return exitOK
 	case errors.Is(err, errCounted):
 		return exitFailure
+	case errors.Is(err, errMissed):
+		return exitMissed
 	case errors.As(context.Cause(ctx), &by):
 		if !errors.As(err, &by) {
 			p.complain(err)
@@ -112,6 +119,9 @@ func (o *output) failure() error {
 
 // complain prints an error, which may have several lines.
 func (p *program) complain(err error) {
+	if question := spelling.MeantNetType(err); question != "" {
+		err = fmt.Errorf("%w; %s", err, question)
+	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(p.stderr, "lnetperf: %s\n", strings.TrimSuffix(line, "\n"))
 	}
@@ -124,7 +134,7 @@ func (p *program) commands() *cobra.Command {
 		Long: `lnetperf sends messages and bulk data between transfer machines, checks the received data,
 and measures counts and times. "ping" corresponds to Motr's m0lnetping and m0bulkping,
 "node" and "console" to its m0nettestd and m0nettest. "compare" compares lnetd with plain
-TCP.
+TCP, and "trace" shows what happens during a request.
 
 Each process runs its own LNet node over TCP. If lnetd runs on the same host, the node
 needs another address or another port. With --through, the process uses that lnetd
@@ -147,7 +157,7 @@ of ID selects a free one.`,
 	f := root.PersistentFlags()
 	f.BoolVar(&p.json, "json", false, "print JSON")
 	f.IntVarP(&p.verbosity, "verbose", "v", 0, "`LEVEL` of logging: 1 events, 2 everything")
-	root.AddCommand(p.compareCommand(), p.crowdCommand(), p.pingCommand(), p.nodeCommand(), p.consoleCommand())
+	root.AddCommand(p.compareCommand(), p.reportCommand(), p.traceCommand(), p.crowdCommand(), p.scaleCommand(), p.pingCommand(), p.nodeCommand(), p.consoleCommand())
 	return root
 }
 

@@ -34,7 +34,7 @@ const portal = 30
 
 func main() {
 	shims := flag.String("shims", "", "directory of lnetd-openmpi.so and lnetd-mpich.so (default: that of the program)")
-	seconds := flag.Int("timeout", 60, "seconds until the program gives up")
+	seconds := flag.Int("timeout", 90, "seconds until the program gives up; LNet waits 60 for other processes")
 	wait := flag.Bool("wait", false, "do not end after the pings, but wait until the time is over")
 	flag.Parse()
 	// Other programs must give the type the same name to read the NIDs.

@@ -9,46 +9,69 @@ import (
 
 // Limits per cause.
 const (
-	causeInterval = time.Minute     // minimum time between two lines about one subject
-	causeFew      = 2               // lines about single subjects per interval; one summary may be added
-	causeGather   = 5 * time.Second // how long a summary waits for more events
-	causeLook     = time.Second     // minimum time between two calls of expire
+	causeInterval = time.Minute      // minimum time between two lines about one subject
+	causeFew      = 2                // repeated lines about single subjects per interval; one summary may be added
+	causeNews     = 16               // lines about first failures per interval, and as many about recoveries
+	causeGather   = 5 * time.Second  // how long a summary waits for more events
+	causeLook     = time.Second      // minimum time between two calls of expire
+	causeMemory   = 10 * time.Minute // time without events after which a failure counts as the first one again
 
 	causesMost   = 64  // causes that are tracked separately; all others share one entry
 	subjectsMost = 512 // subjects per cause; events of further subjects are only counted
-	exampleMost  = 3   // subjects that a summary names
+	exampleMost  = 3   // subjects that a summary names, if all were named before
+	unnamedMost  = 128 // subjects that a summary names because no line has named their failure
 	heldAttrs    = 8   // attributes that are kept of a counted event
 )
 
 // causes decides which events are written. It has no clock: the caller passes times, which never go back and
-// are greater than 0. Each event has a cause and a subject. An event is written immediately if it is the first
-// one of its subject within an interval, or more severe than the line before, as far as the limits of its cause
-// permit. Other events are counted. The last of them is written at the end of the interval, or together with
-// the next event that is written. If too many subjects of a cause have counted events, one line summarizes them
-// all. No event is reported more than an interval late, if the caller calls expire at the time due.
+// are greater than 0. Each event has a cause and a subject. Three kinds of events are written immediately:
+//
+//   - the first failure of a subject: an event at level warn or above, if no line has named a failure of the
+//     subject for causeMemory, or since it recovered for an interval;
+//   - a recovery, if a line has named a failure of the subject and none shows that the last one has ended;
+//   - any other event, if it is the first one of its subject within an interval, or more severe than the line
+//     before.
+//
+// Each kind has a budget per cause, so other subjects and repeated failures do not hide the first failure of a
+// subject, nor its recovery. Other events are counted. The last of them is written at the end of the interval, or
+// together with the next event that is written. If too many subjects of a cause have counted events, one line
+// summarizes them all, and names those whose failure no line has named. No event is reported more than an
+// interval late, if the caller calls expire at the time due.
 type causes struct {
 	list map[string]*cause // by Line.Cause; "" is shared by the causes above causesMost
 	// due is when expire has to be called next. 0 means never.
-	due time.Duration
+	due   time.Duration
+	stats Stats
 }
 
 // cause is the state of one cause.
 type cause struct {
-	written  [causeFew]time.Duration // when the latest lines about single subjects were written
-	gathered time.Duration           // when the next summary may be written
-	subjects map[Subject]*subject
-	others   tally // events of subjects above subjectsMost
+	repeated   budget // for lines about single subjects that are neither a first failure nor a recovery
+	failures   budget // for first failures
+	recoveries budget
+	warned     time.Duration // when the last line said that a budget is used up
+	swept      time.Duration // when quiet subjects were last deleted to make room
+	gathered   time.Duration // when the next summary may be written
+	subjects   map[Subject]*subject
+	others     tally // events of subjects above subjectsMost
 }
 
 // subject is the state of a subject about which a line was written recently, or which has counted events.
 type subject struct {
-	due     time.Duration // when the next line about the subject may be written
-	written slog.Level    // level of the last line in this interval; unlogged if no line was written
+	due       time.Duration // when the next line about the subject may be written
+	quiet     time.Duration // when the state may be deleted, if no event is counted
+	written   slog.Level    // level of the last line in this interval; unlogged if no line was written
+	named     bool          // a line has named a failure of the subject
+	failing   bool          // a line shows a failure of the subject, and none shows that it has ended
+	recovered bool          // a recovery was written in this interval
 	tally
 }
 
 // unlogged is lower than any level.
 const unlogged = slog.Level(-1 << 30)
+
+// failure reports whether events of the level are failures. Others may be recoveries.
+func failure(l slog.Level) bool { return l >= slog.LevelWarn }
 
 // tally contains counted events, which are still to be reported.
 type tally struct {
@@ -70,41 +93,114 @@ type event struct {
 type report struct {
 	event
 	subjects int           // number of subjects that the line is about; 0 and 1 mean one
-	examples []Subject     // some of these subjects, for a line about several
+	examples []Subject     // some of these subjects, for a line about several; those that no line has named first
 	more     uint64        // number of other events that were not written
 	others   uint64        // number of other events of subjects above subjectsMost
 	within   time.Duration // time since the first event that the line reports
 	ago      time.Duration // time since the event that the line shows
 }
 
-// note processes an event at the time now. writeNow reports whether to write it now. In that case, more is the
-// number of events that were counted before and that the line has to report, and within is the time since the
-// first of them. note allocates only if the subject is new.
-func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.Attr) (more uint64, within time.Duration, writeNow bool) {
+// verdict is what note decides about an event.
+type verdict struct {
+	write  bool          // write the event now
+	more   uint64        // number of events that were counted before and that the line has to report
+	within time.Duration // time since the first of them
+	full   bool          // write also that the budget of the cause is used up
+}
+
+// note processes an event at the time now. It allocates only if the subject is new.
+func (c *causes) note(now time.Duration, l *Line, h slog.Handler, attrs []slog.Attr) (v verdict) {
 	k := c.cause(l)
-	s := k.subjects[l.Of]
-	switch {
-	case s == nil && len(k.subjects) >= subjectsMost:
+	s := k.subject(now, l.Of)
+	if s == nil {
+		v.full = k.exhausted(now)
+		c.stats.Summarized++
+		c.stats.OverBudget++
 		c.expect(k.others.add(now, k.gatherAt(now), l, h, attrs))
-		return 0, 0, false
-	case s == nil:
-		s = &subject{written: unlogged}
-		k.subjects[l.Of] = s
-	case s.due <= now: // the interval is over, and expire was not called since
-		s.written = unlogged
+		return v
 	}
-	if l.Level > s.written && k.mayWrite(now) {
-		more, within = s.count, now-s.first
-		*s = subject{due: now + causeInterval, written: l.Level}
-		k.noteWritten(now)
-		c.expect(s.due)
-		return more, within, true
+	if s.due <= now { // the interval is over, and expire was not called since
+		s.written, s.recovered = unlogged, false
+	}
+	of := &k.repeated
+	news, due := true, false
+	switch {
+	case l.Recovery && s.failing:
+		of, due = &k.recoveries, !s.recovered
+	case failure(l.Level) && !s.named:
+		of, due = &k.failures, l.Level > s.written
+	default:
+		news, due = false, l.Level > s.written
+	}
+	if due && of.take(now) {
+		v = verdict{write: true, more: s.count, within: now - s.first}
+		s.tally = tally{}
+		s.recovered = s.recovered || l.Recovery
+		s.show(now, max(s.written, l.Level), l)
+		s.named = s.named || failure(l.Level)
+		c.expect(s.next())
+		return v
+	}
+	if due && news {
+		v.full = k.exhausted(now)
+		c.stats.OverBudget++
 	}
 	if s.written == unlogged && s.count == 0 {
 		s.due = k.gatherAt(now)
 	}
+	c.stats.Summarized++
 	c.expect(s.add(now, s.due, l, h, attrs))
-	return 0, 0, false
+	return v
+}
+
+// subject returns the state of a subject, and creates it if it does not exist. It returns nil if there are too many.
+func (k *cause) subject(now time.Duration, of Subject) *subject {
+	s := k.subjects[of]
+	if s != nil {
+		return s
+	}
+	if len(k.subjects) >= subjectsMost && now >= k.swept+causeLook {
+		k.swept = now
+		for of, s := range k.subjects {
+			if s.count == 0 && s.due <= now { // forget failures early rather than miss new ones
+				delete(k.subjects, of)
+			}
+		}
+	}
+	if len(k.subjects) >= subjectsMost {
+		return nil
+	}
+	s = &subject{written: unlogged}
+	k.subjects[of] = s
+	return s
+}
+
+// show notes that a line about the subject was written at the time now. written is the most severe level of the
+// interval that begins, and shown is the event that the line shows.
+func (s *subject) show(now time.Duration, written slog.Level, shown *Line) {
+	s.written, s.due = written, now+causeInterval
+	s.failing = !shown.Recovery && (s.failing || failure(written))
+	s.quiet = s.due
+	if s.failing {
+		s.quiet = now + causeMemory
+	}
+}
+
+// next returns when expire has to look at the subject.
+func (s *subject) next() time.Duration {
+	if s.count == 0 {
+		return s.quiet
+	}
+	return s.due
+}
+
+// exhausted reports whether a line has to say at the time now that the budget of the cause is used up.
+func (k *cause) exhausted(now time.Duration) bool {
+	if now-k.warned < causeInterval {
+		return false
+	}
+	k.warned = now
+	return true
 }
 
 // cause returns the state of a line's cause, and creates it if it does not exist. Causes above causesMost share
@@ -126,9 +222,9 @@ func (c *causes) cause(l *Line) *cause {
 			return k
 		}
 	}
-	k := &cause{subjects: map[Subject]*subject{}}
-	for i := range k.written {
-		k.written[i] = -causeInterval
+	k := &cause{
+		repeated: newBudget(causeFew), failures: newBudget(causeNews), recoveries: newBudget(causeNews),
+		warned: -causeInterval, subjects: map[Subject]*subject{},
 	}
 	c.list[name] = k
 	return k
@@ -155,15 +251,6 @@ func (t *tally) add(now, due time.Duration, l *Line, h slog.Handler, attrs []slo
 	return due
 }
 
-// mayWrite reports whether the limit of lines about single subjects permits another line at the time now.
-func (k *cause) mayWrite(now time.Duration) bool { return now-k.written[0] >= causeInterval }
-
-// noteWritten records that a line about a single subject is written at the time now.
-func (k *cause) noteWritten(now time.Duration) {
-	copy(k.written[:], k.written[1:])
-	k.written[causeFew-1] = now
-}
-
 // gatherAt returns when an event that cannot be written now is to be reported.
 func (k *cause) gatherAt(now time.Duration) time.Duration { return max(now+causeGather, k.gathered) }
 
@@ -176,7 +263,7 @@ func (c *causes) expire(now time.Duration, all bool) (list []report) {
 	c.due = 0
 	for _, k := range c.list {
 		list = k.expire(now, all, list)
-		if next := k.next(); next > 0 {
+		if next := k.next(now); next > 0 {
 			c.expect(max(next, now+causeLook))
 		}
 	}
@@ -190,7 +277,7 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 	var ready []Subject
 	for of, s := range k.subjects {
 		switch {
-		case s.count == 0 && s.due <= now:
+		case s.count == 0 && s.quiet <= now:
 			delete(k.subjects, of)
 		case s.count > 0 && (s.due <= now || all):
 			ready = append(ready, of)
@@ -199,7 +286,7 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 	crowded := k.others.count > 0 && (k.others.first+causeGather <= now || all)
 	switch {
 	case len(ready) == 0 && !crowded:
-	case crowded, len(ready) > causeFew, !all && len(ready) > k.room(now):
+	case crowded, len(ready) > causeFew, !all && len(ready) > k.repeated.left(now):
 		if now >= k.gathered || all {
 			return append(list, k.gather(now))
 		}
@@ -210,30 +297,26 @@ func (k *cause) expire(now time.Duration, all bool, list []report) []report {
 		slices.SortFunc(ready, Subject.compare)
 		for _, of := range ready {
 			s := k.subjects[of]
+			s.named = s.named || failure(s.worst)
+			s.recovered = false
+			s.show(now, s.worst, &s.event.Line)
 			list = append(list, s.report(now))
-			*s = subject{due: now + causeInterval, written: s.worst}
-			k.noteWritten(now)
+			s.tally = tally{}
+			k.repeated.use(now)
 		}
 	}
 	return list
 }
 
-// room returns how many lines about single subjects the limit permits at the time now.
-func (k *cause) room(now time.Duration) int {
-	n := 0
-	for _, at := range k.written {
-		if now-at >= causeInterval {
-			n++
-		}
-	}
-	return n
-}
-
-// next returns when expire has to be called next for this cause. 0 means never.
-func (k *cause) next() (at time.Duration) {
+// next returns when expire has to be called next for this cause, after a call at the time now. 0 means never.
+func (k *cause) next(now time.Duration) (at time.Duration) {
 	for _, s := range k.subjects {
-		if at == 0 || s.due < at {
-			at = s.due
+		look := s.next()
+		if s.count == 0 { // there is no hurry to delete it
+			look = max(look, now+causeInterval)
+		}
+		if at == 0 || look < at {
+			at = look
 		}
 	}
 	if k.others.count > 0 {
@@ -251,11 +334,12 @@ func (t *tally) report(now time.Duration) report {
 }
 
 // gather returns one line that summarizes all counted events of the cause. It shows the last event of a subject
-// that had the most severe event.
+// that had the most severe event. It names the subjects whose failure no line has named, as far as unnamedMost
+// permits, and otherwise a few examples.
 func (k *cause) gather(now time.Duration) report {
 	var worst, sum tally
-	var named []Subject
-	take := func(t *tally) {
+	var known, unnamed []Subject
+	add := func(t *tally) {
 		if sum.count == 0 || t.first < sum.first {
 			sum.first = t.first
 		}
@@ -265,17 +349,22 @@ func (k *cause) gather(now time.Duration) report {
 		}
 	}
 	for of, s := range k.subjects {
-		if s.count > 0 {
-			named = append(named, of)
-			take(&s.tally)
-			s.written = max(s.written, s.worst)
+		if s.count == 0 {
+			continue
 		}
+		if failure(s.worst) && !s.named {
+			unnamed = append(unnamed, of)
+		} else {
+			known = append(known, of)
+		}
+		add(&s.tally)
+		s.recovered = false
+		s.show(now, max(s.written, s.worst), &s.event.Line)
 		s.tally = tally{}
-		s.due = now + causeInterval
 	}
-	r := report{subjects: len(named), others: k.others.count}
+	r := report{subjects: len(known) + len(unnamed), others: k.others.count}
 	if k.others.count > 0 {
-		take(&k.others)
+		add(&k.others)
 		k.others = tally{}
 	}
 	worst.event.Level = worst.worst
@@ -285,8 +374,13 @@ func (k *cause) gather(now time.Duration) report {
 	} else {
 		r.others--
 	}
-	slices.SortFunc(named, Subject.compare)
-	r.examples = named[:min(len(named), exampleMost)]
+	slices.SortFunc(unnamed, Subject.compare)
+	slices.SortFunc(known, Subject.compare)
+	unnamed = unnamed[:min(len(unnamed), unnamedMost)]
+	for _, of := range unnamed {
+		k.subjects[of].named = true
+	}
+	r.examples = slices.Concat(unnamed, known[:min(len(known), max(0, exampleMost-len(unnamed)))])
 	k.gathered = now + causeInterval
 	return r
 }

@@ -3,6 +3,7 @@ package boundedlog
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,19 +14,25 @@ import (
 var debugRate = limit.Rate{Every: time.Second / 100, Burst: 1000}
 
 // Log is a logger whose output stays bounded no matter what peers do. Events that others can repeat at will are
-// written with Report. For each subject of a cause it writes one line per minute, or two if the second is more
-// severe. For each cause it writes at most three lines per minute, one of which may summarize many subjects.
+// written with Report. An event is a failure if its level is warn or above. For each cause and minute, Report
+// writes at once:
+//
+//   - the first failure of each of up to 16 subjects, however often others fail,
+//   - the recovery of each of up to 16 subjects,
+//   - two other events, each the first one of its subject in a minute, or more severe than the one before.
 //
 // Events that are not written are counted. Their number appears as "more" in a later line, which is written
 // within a minute even if nothing else happens. That line shows the last event, with the level of the most
-// severe one. Debug lines share one limit: 100 per second after the first 1,000. The attribute "not_logged" is
-// the number of omitted debug lines.
+// severe one. If it is about many subjects, it names up to 128 whose failure no line has named. If more than 16
+// subjects fail or recover within a minute, or more than 512 have events, a line at level warn says that the
+// budget is used up. Stats counts what had no line of its own. Debug lines share one limit: 100 per second after
+// the first 1,000. The attribute "not_logged" is the number of omitted debug lines.
 //
 // Lines about actions of the program or its administrator are written with the embedded Logger, which does not
 // limit them unless they are debug lines.
 //
 // A Log is safe for concurrent use. It starts no goroutine. It runs a timer while counted events are to be
-// reported; End stops the timer.
+// reported, and for up to ten minutes after a failure; End stops the timer.
 type Log struct {
 	*slog.Logger
 
@@ -42,6 +49,18 @@ type Line struct {
 	// constant. If it is empty, Text is the cause.
 	Cause string
 	Of    Subject // what the line is about
+	// Recovery is set if the event ends a failure of the subject. Its level is below warn.
+	Recovery bool
+}
+
+// textFull is written when a budget of a cause is used up, at most once a minute for each cause.
+const textFull = "log budget used up; further events of the kind are summarized, and those beyond a summary only counted"
+
+// Stats counts events that had no line of their own when they happened.
+type Stats struct {
+	Summarized uint64 // events that were counted for a later line
+	OverBudget uint64 // those of them that are first failures or recoveries, or of subjects beyond the limit
+	Omitted    uint64 // debug lines that were omitted
 }
 
 // core is the state shared by all loggers derived from one Log.
@@ -49,10 +68,11 @@ type core struct {
 	begin   time.Time
 	debug   limit.Meter
 	running sync.WaitGroup // counts the timer from when it is set until it has run
+	watcher Watcher        // may be nil; set before the log is used
 
 	mu     sync.Mutex // guards the fields below; not held during writes
 	causes causes
-	missed uint64 // debug lines that were omitted
+	missed uint64 // debug lines that were omitted since the last one that was written
 	timer  *time.Timer
 	set    time.Duration // time for which the timer is set; 0 if it is not set
 	ended  bool
@@ -77,10 +97,13 @@ func (b *Log) With(args ...any) *Log {
 }
 
 // Report writes a line, or counts it if a limit is reached. A counted line that is written later has at most
-// eight of its attributes. Counting a line allocates nothing, unless the caller allocates for its attributes:
-// pass existing errors and strings.
+// eight of its attributes. Counting a line allocates nothing, unless the watcher wants it, or the caller allocates
+// for its attributes: pass existing errors and strings.
 func (b *Log) Report(l Line, attrs ...slog.Attr) {
 	h, _ := b.Handler().(handler) // always succeeds
+	if l.Level >= slog.LevelInfo {
+		h.show(&l, attrs)
+	}
 	if !h.Handler.Enabled(context.Background(), l.Level) {
 		return
 	}
@@ -95,19 +118,31 @@ func (b *Log) Report(l Line, attrs ...slog.Attr) {
 	if c.causes.due != 0 && c.causes.due <= now {
 		late = c.causes.expire(now, false)
 	}
-	more, within, writeNow := c.causes.note(now, &l, h.Handler, attrs)
+	v := c.causes.note(now, &l, h.Handler, attrs)
 	c.arm(now)
 	c.mu.Unlock()
 	for k := range late {
 		late[k].write()
 	}
-	if writeNow {
+	if v.full {
+		full, event := Line{Level: slog.LevelWarn, Text: textFull}, []slog.Attr{slog.String("event", l.Text)}
+		h.show(&full, event)
+		write(h.Handler, newRecord(&full, false, event))
+	}
+	if v.write {
 		r := newRecord(&l, true, attrs)
-		if more > 0 {
-			r.AddAttrs(slog.Uint64("more", more), slog.Duration("within", rounded(within)))
+		if v.more > 0 {
+			r.AddAttrs(slog.Uint64("more", v.more), slog.Duration("within", rounded(v.within)))
 		}
 		write(h.Handler, r)
 	}
+}
+
+// Stats returns what was not written so far, by this log and those that share its limits.
+func (b *Log) Stats() Stats {
+	b.core.mu.Lock()
+	defer b.core.mu.Unlock()
+	return b.core.causes.stats
 }
 
 // detail writes a debug line if the limit permits it.
@@ -188,6 +223,7 @@ func (c *core) detail() (missed uint64, pass bool) {
 	defer c.mu.Unlock()
 	if !c.debug.Allow(debugRate, int64(c.now()), 1) {
 		c.missed++
+		c.causes.stats.Omitted++
 		return 0, false
 	}
 	missed, c.missed = c.missed, 0
@@ -244,7 +280,8 @@ func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisec
 // by it that a logger was derived from a Log.
 type handler struct {
 	slog.Handler
-	core *core
+	core  *core
+	attrs []slog.Attr // those of the logger, for the watcher; nil without a watcher
 }
 
 // Handle implements slog.Handler.
@@ -255,6 +292,11 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 			return nil
 		}
 		r = withMissed(r, missed)
+	} else {
+		h.showRecord(&r)
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
 	}
 	return h.Handler.Handle(ctx, r)
 }
@@ -272,6 +314,9 @@ func withMissed(r slog.Record, missed uint64) slog.Record {
 // WithAttrs implements slog.Handler.
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	h.Handler = h.Handler.WithAttrs(attrs)
+	if h.core.watcher != nil {
+		h.attrs = append(slices.Clip(h.attrs), attrs...)
+	}
 	return h
 }
 

@@ -20,9 +20,33 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// textLog returns a Log and a buffer with the lines that it writes, without times.
-func textLog(level slog.Level) (*Log, *bytes.Buffer) {
-	var out bytes.Buffer
+// output is what a Log has written. It is safe for concurrent use, because timers write too.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (o *output) Reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Reset()
+}
+
+// textLog returns a Log and the lines that it writes, without times.
+func textLog(level slog.Level) (*Log, *output) {
+	var out output
 	return New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
@@ -34,14 +58,14 @@ func textLog(level slog.Level) (*Log, *bytes.Buffer) {
 	}))), &out
 }
 
-func linesOf(out *bytes.Buffer) []string {
+func linesOf(out fmt.Stringer) []string {
 	lines := strings.Split(out.String(), "\n")
 	return lines[:len(lines)-1]
 }
 
 // TestLogTells: given a peer that refuses every two seconds and finally answers, when nothing else
-// happens, then one line a minute reports the number of events, and the last one reports that the
-// peer answers.
+// happens, then one line a minute reports the number of events, and the last one reports at once
+// that the peer answers.
 func TestLogTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
@@ -52,13 +76,13 @@ func TestLogTells(t *testing.T) {
 			l.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "c", Of: of}, slog.Any("cause", io.EOF))
 			time.Sleep(2 * time.Second)
 		}
-		l.Report(Line{Level: slog.LevelInfo, Text: "peer answers again", Cause: "c", Of: of})
+		l.Report(Line{Level: slog.LevelInfo, Text: "peer answers again", Cause: "c", Of: of, Recovery: true})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		want := []string{
 			`level=WARN msg="connect failed" nid=10.0.0.1@tcp peer=10.0.0.2@tcp cause=EOF`,
 			`level=WARN msg="connect failed" nid=10.0.0.1@tcp peer=10.0.0.2@tcp cause=EOF more=28 within=58s ago=2s`,
-			`level=WARN msg="peer answers again" nid=10.0.0.1@tcp peer=10.0.0.2@tcp more=20 within=1m0s ago=20s`,
+			`level=INFO msg="peer answers again" nid=10.0.0.1@tcp peer=10.0.0.2@tcp more=20 within=40s`,
 		}
 		if d := cmp.Diff(want, linesOf(out)); d != "" {
 			t.Error(d)
@@ -67,8 +91,9 @@ func TestLogTells(t *testing.T) {
 }
 
 // TestLogOfManyPeers: given hundreds of peers behind a dead switch, which are called every ten
-// seconds, when ten minutes pass, then the first few peers have a line each. The others share one
-// line a minute, which names some of them.
+// seconds, when ten minutes pass, then as many peers as the budget permits have a line each. The
+// others share one line a minute. It names peers that no line has named before, so that every peer
+// is named, and a line and the counters say that the budget was used up.
 func TestLogOfManyPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, out := textLog(slog.LevelInfo)
@@ -82,14 +107,112 @@ func TestLogOfManyPeers(t *testing.T) {
 		b.End()
 		lines := linesOf(out)
 		t.Logf("%d lines of 24000 in 10 minutes:\n%s", len(lines), strings.Join(lines, "\n"))
-		if n := len(lines); n > causeFew+12 {
+		if n := len(lines); n > causeNews+1+12 {
 			t.Errorf("%d lines", n)
 		}
-		if want := `peers=398 examples="[10.0.0.100@tcp 10.0.0.10@tcp 10.0.0.11@tcp]"`; !strings.Contains(lines[causeFew], want) {
-			t.Errorf("%q is not in %q", want, lines[causeFew])
+		if want := `level=WARN msg="` + textFull + `" event="connect failed"`; lines[causeNews] != want {
+			t.Errorf("line %d is %q, want %q", causeNews, lines[causeNews], want)
+		}
+		if want := `peers=384 examples="[10.0.0.100@tcp 10.0.0.17@tcp 10.0.0.18@tcp `; !strings.Contains(lines[causeNews+1], want) {
+			t.Errorf("%q is not in %q", want, lines[causeNews+1])
+		}
+		named := map[string]bool{}
+		for _, nid := range regexp.MustCompile(`10\.0\.\d+\.\d+@tcp`).FindAllString(out.String(), -1) {
+			named[nid] = true
+		}
+		if len(named) != 400 {
+			t.Errorf("%d peers are named", len(named))
+		}
+		if got, want := b.Stats(), (Stats{Summarized: 24000 - causeNews, OverBudget: 400 - causeNews}); got != want {
+			t.Errorf("counters: %+v, want %+v", got, want)
 		}
 		if told := eventsOf(t, lines); told != 24000 {
 			t.Errorf("the lines tell of %d", told)
+		}
+	})
+}
+
+// TestLogOfNoisyNeighbours: given peers that fail all the time, when another peer fails for the first
+// time and recovers, then both are logged at once. It does not fail for the first time again soon.
+func TestLogOfNoisyNeighbours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, out := textLog(slog.LevelInfo)
+		defer b.End()
+		report := func(peer int, l Line) {
+			l.Cause, l.Of = "c", AboutPeer(nidOf(fmt.Sprintf("10.0.0.%d@tcp", peer)))
+			b.Report(l)
+		}
+		failed := Line{Level: slog.LevelWarn, Text: "connect failed"}
+		back := Line{Level: slog.LevelInfo, Text: "peer answers again", Recovery: true}
+		noise := func(d time.Duration) {
+			for range d / time.Second {
+				for peer := range 20 {
+					report(1+peer, failed)
+				}
+				time.Sleep(time.Second)
+			}
+			synctest.Wait()
+		}
+		wantNew := func(when string, want ...string) {
+			t.Helper()
+			var got []string
+			for _, line := range linesOf(out) {
+				if strings.Contains(line, "10.0.0.200@tcp") {
+					got = append(got, line)
+				}
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s (-want +got): %s", when, d)
+			}
+			out.Reset()
+		}
+		noise(5*time.Minute + 10*time.Second)
+		report(200, failed)
+		wantNew("the first failure", `level=WARN msg="connect failed" peer=10.0.0.200@tcp`)
+		report(200, back)
+		wantNew("the recovery", `level=INFO msg="peer answers again" peer=10.0.0.200@tcp`)
+		report(200, failed)
+		report(200, back)
+		wantNew("flapping")
+		noise(3 * time.Minute)
+		out.Reset()
+		report(200, failed)
+		wantNew("after three good minutes", `level=WARN msg="connect failed" peer=10.0.0.200@tcp`)
+	})
+}
+
+// TestLogRemembersFailures: given a peer that failed minutes ago, when other peers have used the budget for
+// repeated failures, then its next failure waits for the summary, as the peer did not recover.
+func TestLogRemembersFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, out := textLog(slog.LevelInfo)
+		defer b.End()
+		fail := func(name string) {
+			b.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Of: About("peer", name)})
+		}
+		for _, name := range []string{"a", "b", "c", "d"} {
+			fail(name)
+		}
+		if n := len(linesOf(out)); n != 4 {
+			t.Errorf("%d lines about first failures, want 4", n)
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		out.Reset()
+		for _, name := range []string{"a", "b", "c", "d"} {
+			fail(name)
+		}
+		if n := len(linesOf(out)); n != causeFew {
+			t.Errorf("%d lines about repeated failures, want %d", n, causeFew)
+		}
+		time.Sleep(causeMemory + causeInterval)
+		synctest.Wait()
+		out.Reset()
+		for _, name := range []string{"a", "b", "c", "d"} {
+			fail(name)
+		}
+		if n := len(linesOf(out)); n != 4 {
+			t.Errorf("%d lines about failures after a long time, want 4", n)
 		}
 	})
 }
@@ -99,6 +222,9 @@ func eventsOf(t *testing.T, lines []string) (n int) {
 	t.Helper()
 	number := regexp.MustCompile(` (?:more|others)=(\d+)`)
 	for _, line := range lines {
+		if strings.Contains(line, textFull) {
+			continue
+		}
 		n++
 		for _, m := range number.FindAllStringSubmatch(line, -1) {
 			var k int
@@ -131,7 +257,7 @@ func TestLogOfStrangers(t *testing.T) {
 		}
 		b.End()
 		lines := linesOf(out)
-		if n := len(lines); n > (causeFew+1)*61 {
+		if n := len(lines); n > (causeFew+2)*61 {
 			t.Errorf("%d lines in an hour", n)
 		}
 		if told := eventsOf(t, lines); told != callers {
@@ -156,7 +282,7 @@ func TestLogAtDebug(t *testing.T) {
 			t.Errorf("%d lines", n)
 		}
 		if want := fmt.Sprintf("not_logged=%d\n", 100_000-debugRate.Burst); !strings.HasSuffix(out.String(), want) {
-			t.Errorf("the last line is %q, want %q in it", out.String()[max(0, out.Len()-200):], want)
+			t.Errorf("the last line is %q, want %q in it", out.String()[max(0, len(out.String())-200):], want)
 		}
 		warn, out := textLog(slog.LevelWarn)
 		defer warn.End()
@@ -291,15 +417,17 @@ func BenchmarkBelow(b *testing.B) {
 }
 
 func TestSuppressedAllocatesNothing(t *testing.T) {
-	l, _ := textLog(slog.LevelInfo)
-	defer l.End()
-	of := AboutPeer(nidOf("10.0.0.2@tcp"))
-	tell := func() {
-		l.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "connections", Of: of}, slog.Any("cause", io.EOF), slog.Int("count", 3))
-	}
-	tell()
-	if n := testing.AllocsPerRun(100, tell); n != 0 {
-		t.Errorf("%v allocations", n)
+	out := slog.New(slog.NewTextHandler(io.Discard, nil))
+	for name, l := range map[string]*Log{"unwatched": New(out), "watched": NewWatched(out, &recorder{refused: 1 << 30})} {
+		defer l.End()
+		of := AboutPeer(nidOf("10.0.0.2@tcp"))
+		tell := func() {
+			l.Report(Line{Level: slog.LevelWarn, Text: "connect failed", Cause: "connections", Of: of}, slog.Any("cause", io.EOF), slog.Int("count", 3))
+		}
+		tell()
+		if n := testing.AllocsPerRun(100, tell); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }
 

@@ -40,5 +40,8 @@ func (s Subject) String() string {
 	return s.name
 }
 
+// Kind returns the name of the subject's attribute, such as "peer" or "ni". It is empty for the zero value.
+func (s Subject) Kind() string { return s.key }
+
 // attr returns the subject as an attribute of a line.
 func (s Subject) attr() slog.Attr { return slog.String(s.key, s.String()) }

@@ -94,6 +94,11 @@ func (p *peer) log(level slog.Level, text string, attrs ...slog.Attr) {
 	p.d.ni.log.Report(boundedlog.Line{Level: level, Text: text, Cause: "connections", Of: boundedlog.AboutPeer(p.id.NID)}, attrs...)
 }
 
+// logRecovered logs that a failure of the peer has ended.
+func (p *peer) logRecovered(text string) {
+	p.d.ni.log.Report(boundedlog.Line{Level: slog.LevelInfo, Text: text, Cause: "connections", Of: boundedlog.AboutPeer(p.id.NID), Recovery: true})
+}
+
 // begin begins a link.
 func (p *peer) begin() {
 	if p.lastLink++; p.lastLink == 0 {

@@ -99,7 +99,7 @@ func (p *peer) checkStall(now time.Time, expects bool) {
 		p.d.count.stalls.Add(1)
 		p.log(slog.LevelWarn, "peer does not answer", slog.Time("since", since))
 	case peering.StallEnded:
-		p.log(slog.LevelInfo, "peer answers again")
+		p.logRecovered("peer answers again")
 	case peering.StallMore, peering.StallLapsed:
 	}
 	p.d.ni.config.Upper.PeerStalled(p.id.NID, since)

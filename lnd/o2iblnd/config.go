@@ -47,7 +47,8 @@ type Config struct {
 	// established yet, in total and per source address.
 	MaxHalfOpen          int
 	MaxHalfOpenPerSource int
-	// Spin is how long a worker polls a completion queue before it sleeps.
+	// Spin is the maximum time for which a worker polls a completion queue before it sleeps; 0: none. It polls only
+	// while that finds completions, and while the processors are not busy (package polling).
 	Spin time.Duration
 	// RedialPause is the minimum time between a failed attempt to connect to a peer and the next attempt.
 	RedialPause time.Duration
@@ -164,8 +165,8 @@ var fields = slices.Concat(lnd.Fields[Config]{
 		Help: "size of each of two pools of memory that unregistered data is copied through",
 	}),
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.Spin }, lnd.Tunable{
-		Parameter: "spin", Max: maxMany, Unit: lnd.Microseconds,
-		Help: "time to poll before sleeping",
+		Parameter: "spin", Max: maxMany, Default: 50, Unit: lnd.Microseconds,
+		Help: "most time to poll before sleeping; 0: none",
 	}),
 }, lnd.CallersIn(func(c *Config) *int { return &c.MaxHalfOpen }, func(c *Config) *int { return &c.MaxHalfOpenPerSource }, 127))
 

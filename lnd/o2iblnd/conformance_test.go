@@ -3,7 +3,6 @@ package o2iblnd_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -40,7 +39,7 @@ func config(t testing.TB, p *fabric.Process) o2iblnd.Config {
 		c.Host, c.Wall = p.Host(), p.Wall
 	}
 	c.RedialPause = 50 * time.Millisecond
-	c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c.Logger = testenv.Logger(t)
 	return c
 }
 

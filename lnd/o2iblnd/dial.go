@@ -178,6 +178,10 @@ func (c *conn) param(data []byte) verbs.ConnParam {
 	return verbs.ConnParam{Private: data, Retries: uint8(d.RetryCount), RNRRetries: uint8(d.RNRRetryCount)}
 }
 
+// maxInline is the maximum size of a message that is copied when it is posted, in bytes. Messages without payload
+// are not larger, except for the largest GET_REQs and PUT_ACKs.
+const maxInline = 160
+
 // createQP creates the connection's queue pair and posts its receives. It first tries the given queue depth,
 // and then smaller ones if the device has too few resources. It returns the depth of the queue pair (o2iblnd
 // 3.6, 11).
@@ -197,13 +201,18 @@ func (c *conn) tryQP(depth int) error {
 	if err != nil {
 		return err
 	}
-	size := verbs.QP{CQ: q.cq, Sends: sends, Recvs: recvs, SendPieces: c.gather()}
-	if err := c.id.CreateQP(&size); err != nil {
+	size := verbs.QP{CQ: q.cq, Sends: sends, Recvs: recvs, SendPieces: c.gather(), Inline: maxInline}
+	err = c.id.CreateQP(&size)
+	if errors.Is(err, syscall.EINVAL) { // the device cannot copy so many bytes
+		size.Inline = 0
+		err = c.id.CreateQP(&size)
+	}
+	if err != nil {
 		q.releaseEntries(recvs + sends)
 		return err
 	}
 	m := protocol.NewConn(c.settings())
-	c.q, c.entries = q, recvs+sends
+	c.q, c.entries, c.inline, c.awaited = q, recvs+sends, min(size.Inline, maxInline), make([]bool, m.Slots())
 	q.enter(c)
 	err = c.allocMessages(recvs, m.Slots())
 	c.mu.Lock()

@@ -146,6 +146,8 @@ func (p *peer) established(c *conn) {
 		p.Accepting--
 	}
 	p.Backoff.Reset()
+	recovers := p.Record.Troubled
+	p.Record.Troubled = false
 	p.Loss = nil
 	p.LastAlive = time.Now()
 	old := slices.DeleteFunc(slices.Concat(p.conns, p.ready), func(o *conn) bool { return o.session.Same(&c.session) })
@@ -159,6 +161,9 @@ func (p *peer) established(c *conn) {
 	}
 	p.i.Out.Run()
 	p.activate()
+	if recovers {
+		p.i.LogRecovered(p, peering.TextConnected)
+	}
 }
 
 // Restarted implements peering.Member.
@@ -281,6 +286,7 @@ func (p *peer) lose(c *conn) {
 	if lost {
 		p.Doubt.End()
 		if final != nil {
+			p.Record.Troubled = true
 			p.Backoff.Fail(time.Now(), final, 0)
 		}
 		if final != nil || closing {

@@ -3,6 +3,7 @@ package o2iblnd
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
@@ -13,6 +14,8 @@ type queue struct {
 	dev  *device
 	cq   verbs.CQ
 	room int // entries that are not reserved for a connection; guarded by Driver.mu
+
+	awaited atomic.Int64 // SENDs in flight whose completions are not deferred (verbs.CQ.Defer)
 
 	mu    sync.RWMutex // guards conns and free
 	conns []place      // connections by index
@@ -125,6 +128,24 @@ func (q *queue) leave(c *conn) {
 	defer q.mu.Unlock()
 	q.conns[c.place].c = nil
 	q.free = append(q.free, c.place)
+	q.awaited.Add(-int64(c.awaiting))
+}
+
+// await counts n SENDs that are about to be posted, and makes their completions wake the worker.
+func (q *queue) await(n int) {
+	if n > 0 {
+		q.awaited.Add(int64(n))
+		q.cq.Defer(false)
+	}
+}
+
+// wait waits for completions and returns their number. While no completion of a SEND is awaited, it defers them.
+func (q *queue) wait(wc []verbs.Completion) (int, error) {
+	q.cq.Defer(true)
+	if q.awaited.Load() > 0 { // checked afterwards, because of a concurrent await
+		q.cq.Defer(false)
+	}
+	return q.cq.Wait(wc, q.dev.d.config.Spin)
 }
 
 // batch is a harvest: the completions that a worker has fetched and is processing.
@@ -141,7 +162,7 @@ func (q *queue) work() {
 	defer q.dev.d.group.Done()
 	b := new(batch)
 	for {
-		n, err := q.cq.Wait(b.wc[:], q.dev.d.config.Spin)
+		n, err := q.wait(b.wc[:])
 		if err != nil {
 			if !errors.Is(err, verbs.ErrClosed) {
 				q.dev.d.log.Error("cannot read a completion queue of an RDMA device; connections on the device are closed", "device", q.dev.attr.Name, "cause", err)

@@ -1,6 +1,9 @@
 package o2iblnd_test
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,5 +111,34 @@ func TestMessagesInAPauseCauseNoTicks(t *testing.T) {
 		}
 		a.close()
 		b.close()
+	})
+}
+
+// TestRecoveryIsLogged: the first connection after one on which the peer did not answer is logged, once. A first
+// connection without a failure is not.
+func TestRecoveryIsLogged(t *testing.T) {
+	onFabric(t, func(t *testing.T, f *fabric.Fabric) {
+		var out bytes.Buffer
+		a := newStation(t, f, 0, func(c *o2iblnd.Config) { c.Logger = slog.New(slog.NewTextHandler(&out, nil)) })
+		b, healthy := newStation(t, f, 1, nil), newStation(t, f, 2, nil)
+		a.works(healthy)
+		f.SetLink(a.host, b.host, fabric.Both, fabric.Link{Loss: 1})
+		a.send(b.i.NID(), 1, 100)
+		time.Sleep(30 * time.Second)
+		if _, errs := a.outcome(); len(errs) != 1 {
+			t.Fatalf("errors %v, want one", errs)
+		}
+		f.SetLink(a.host, b.host, fabric.Both, fabric.Link{})
+		time.Sleep(time.Minute)
+		a.works(b)
+		synctest.Wait()
+		log := out.String()
+		failed, again := strings.Index(log, `msg="peer does not answer"`), strings.Index(log, `msg="peer is connected again"`)
+		if failed < 0 || again < failed || strings.Count(log, "again") != 1 {
+			t.Errorf("log:\n%s", log)
+		}
+		a.close()
+		b.close()
+		healthy.close()
 	})
 }

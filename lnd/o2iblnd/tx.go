@@ -43,6 +43,37 @@ var txs = sync.Pool{New: func() any {
 // headSize is the offset of the payload in an IMMEDIATE.
 const headSize = protocol.MaxMessage - protocol.MaxPayload
 
+// submit sends m on the connection. It returns false if the connection has ended. In that case it has not used
+// m, and the caller tries another connection. If no registered memory is available, m waits for it.
+func (c *conn) submit(m *lnd.Tx) bool {
+	if c.dead.Load() || !c.hold() { // t keeps this reference, because it uses the device's memory
+		return false
+	}
+	t, err := c.newTx(m)
+	if err != nil {
+		t.drop()
+		ended := c.dead.Load()
+		c.unref()
+		if !ended {
+			c.i.prepareFailed(m, err)
+		}
+		return !ended
+	}
+	now := time.Now()
+	c.mu.Lock()
+	if c.ending || c.m.State() != protocol.Established {
+		c.mu.Unlock()
+		t.drop()
+		c.unref()
+		return false
+	}
+	c.m.SetTimeout(c.i.Timeout()) // the timeout may have changed since the last tick
+	t.submit(now)
+	c.take(nil)
+	c.unlock()
+	return true
+}
+
 // newTx prepares m for the connection: it copies the payload into registered memory, or describes memory that
 // is already registered. If it returns an error, which may be errNoMemory, the caller must call drop.
 func (c *conn) newTx(m *lnd.Tx) (*tx, error) {

@@ -149,6 +149,13 @@ func (e *Engine[P]) CheckStall(p P, look *Look) {
 	look.Waiting, look.Connected = &c.Waiting, p.Connected()
 	look.Idle = !p.Busy() && c.Waiting.Len() == 0
 	change, since := c.Stall.Check(look)
+	switch change {
+	case StallBegun:
+		c.Record.Troubled = true
+	case StallEnded:
+		c.Record.Troubled = false
+	case StallUnchanged, StallMore, StallLapsed:
+	}
 	c.Unlock()
 	switch change {
 	case StallUnchanged:
@@ -157,7 +164,7 @@ func (e *Engine[P]) CheckStall(p P, look *Look) {
 		e.Count.Stalls.Add(1)
 		e.LogPeer(p, slog.LevelWarn, "peer does not answer", slog.Time("since", since))
 	case StallEnded:
-		e.LogPeer(p, slog.LevelInfo, "peer answers again")
+		e.LogRecovered(p, "peer answers again")
 		e.renew(p, look.Now)
 	case StallMore, StallLapsed:
 	}

@@ -32,6 +32,9 @@ type Record struct {
 	Incarnations Incarnations
 	Home         bool // the peer was met at the address that its NID contains
 	Wire         any  // what the driver's protocol remembers of the peer
+	// Troubled is set if a call to the peer has failed, or the peer has not answered, and no connection was
+	// established since. The driver logs its next connection with LogRecovered, and resets it.
+	Troubled bool
 }
 
 // Keep remembers a peer that leaves the table. It keeps the record r only if the peer was ever met, and only

@@ -95,12 +95,17 @@ func (e *Engine[P]) Error(op string, peer lnet.NID, s lnd.Status, err error) *ln
 // Submit sends m to the process to. It creates the peer if it is not in the table. If the peer cannot be
 // reached, m fails.
 func (e *Engine[P]) Submit(m *lnd.Tx, to lnet.ProcessID) {
+	if p, ok := m.Neighbour.Record().(P); ok && p.Common().is(to, e.Place) && p.Send(m) {
+		return
+	}
 	for {
 		p, err := e.Peer(to)
 		if err != nil {
+			m.Neighbour.SetRecord(nil) // of a peer that has left the table meanwhile
 			e.Out.Add(Failed(m, err))
 			return
 		}
+		p.Common().noteIn(m.Neighbour)
 		if p.Send(m) {
 			return
 		}
@@ -169,8 +174,9 @@ func (e *Engine[P]) CallerLeft(from netip.Addr) {
 func (e *Engine[P]) enter(id lnet.ProcessID) P {
 	p := e.New()
 	c := p.Common()
-	c.ID = id
+	c.ID, c.self, c.place = id, p, e.Place
 	c.Record, c.Backoff = e.Departed.Recall(id, time.Now())
+	c.Record.Troubled = c.Record.Troubled || c.Backoff.Cause != nil
 	c.Backoff.Min, c.Backoff.Max = e.MinPause, e.MaxPause
 	e.peers[id] = p
 	if !c.listens() {
@@ -198,6 +204,7 @@ func (e *Engine[P]) Forget(p P) {
 		return
 	}
 	c.Gone = true
+	c.removeRecord()
 	delete(e.peers, c.ID)
 	if !c.listens() {
 		e.others--
@@ -319,7 +326,12 @@ func (e *Engine[P]) Stop(ctx context.Context, leave, finish func()) error {
 	go func() {
 		defer close(done)
 		e.Group.Wait()
-		e.Locked(func() { clear(e.peers) })
+		e.Locked(func() {
+			for _, p := range e.peers {
+				p.Common().removeRecord()
+			}
+			clear(e.peers)
+		})
 		finish()
 	}()
 	select {

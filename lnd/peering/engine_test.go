@@ -550,6 +550,55 @@ func TestEngineStops(t *testing.T) {
 	})
 }
 
+// TestNeighbourShowsTheRightPeer: the record in a message's Neighbour is used only for the interface and the
+// process that it belongs to, and not after the peer has left the table or the interface has closed.
+func TestNeighbourShowsTheRightPeer(t *testing.T) {
+	var n lnd.Neighbour
+	a, b := newScripted(), newScripted()
+	sent := func(when string, d *scripted, to lnet.ProcessID) *scriptedPeer {
+		t.Helper()
+		m := &lnd.Tx{To: to, Neighbour: &n, Done: d}
+		d.Submit(m, to)
+		p := d.Find(to)
+		if p == nil || n.Record() != any(p) {
+			t.Fatalf("%s: the record is %v, the peer in the table %v", when, n.Record(), p)
+		}
+		if !slices.Contains(p.sent, m) && p.Waiting.Len() == 0 {
+			t.Errorf("%s: the peer does not have the message", when)
+		}
+		p.Lock()
+		p.connected, p.Waiting = true, Waiting{}
+		p.Unlock()
+		return p
+	}
+	first := sent("new", a, process(1))
+	if again := sent("known", a, process(1)); again != first || len(first.sent) != 1 {
+		t.Errorf("%d messages were sent to the peer", len(first.sent))
+	}
+	sent("other interface", b, process(1))
+	sent("other process", a, process(2))
+	sent("back", a, process(1))
+
+	a.Disconnect(nid(1))
+	if n.Record() != nil {
+		t.Errorf("the record is %v after the peer has left", n.Record())
+	}
+	if again := sent("after it has left", a, process(1)); again == first {
+		t.Error("the peer that has left got the message")
+	}
+	a.reports = nil
+	if err := a.Stop(t.Context(), func() {}, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	a.reports = nil
+	if n.Record() != nil {
+		t.Errorf("the record is %v after the interface has closed", n.Record())
+	}
+	a.Submit(&lnd.Tx{To: process(1), Neighbour: &n, Done: a}, process(1))
+	a.Out.Run()
+	a.reported(t, "closed", "sent "+process(1).String()+": "+lnd.StatusRemoteDropped.String())
+}
+
 // TestEngineAllocatesNothing: sending to a peer in the table, and the driver's own events, need no memory.
 func TestEngineAllocatesNothing(t *testing.T) {
 	d := newScripted()

@@ -127,6 +127,9 @@ func (e *Engine[P]) LogPeer(p P, level slog.Level, text string, attrs ...slog.At
 	logPeer(e.Log, p.Common().ID.NID, level, text, attrs...)
 }
 
+// LogRecovered logs that a failure of a peer's connections has ended.
+func (e *Engine[P]) LogRecovered(p P, text string) { logRecovered(e.Log, p.Common().ID.NID, text) }
+
 // LogClosed logs the end of count connections with a peer.
 func (e *Engine[P]) LogClosed(p P, count int, cause error) {
 	logClosed(e.Log, p.Common().ID.NID, count, cause)

@@ -5,7 +5,10 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd"
 )
@@ -114,4 +117,103 @@ func TestHalfOpenClear(t *testing.T) {
 	if left, _ := h.Len(); left != 0 {
 		t.Errorf("%d are left", left)
 	}
+}
+
+// If the table is full, the next caller waits while others complete their handshakes, but not because of silent callers
+// or of those that fail.
+func TestHalfOpenAwaitRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHalfOpen[int](2, 2)
+		done := make(chan struct{})
+		awaitAfter := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			h.AwaitRoom(done)
+			if took := time.Since(began); took != want {
+				t.Errorf("waited %v, want %v", took, want)
+			}
+		}
+		leave := func(leave func(*Newcomer[int]) error, n *Newcomer[int]) {
+			if err := leave(n); err != nil {
+				t.Error(err)
+			}
+		}
+		awaitAfter(0)
+		first, _ := enterAll(t, h, 1, 2)
+		awaitAfter(0) // no caller has left
+
+		leave(h.Leave, first[1])
+		second, _ := enterAll(t, h, 3)
+		awaitAfter(0) // no caller has completed its handshake
+
+		leave(h.Complete, second[0])
+		third, _ := enterAll(t, h, 4)
+		awaitAfter(stormPause)
+		awaitAfter(0)
+		if err := h.Leave(second[0]); err != nil {
+			t.Errorf("left again with %v", err)
+		}
+		awaitAfter(0)
+
+		leave(h.Complete, third[0])
+		fourth, _ := enterAll(t, h, 5)
+		time.AfterFunc(stormPause/2, func() { leave(h.Complete, fourth[0]) })
+		awaitAfter(stormPause / 2)
+
+		for k := 6; h.waited < first[0].grace-stormPause/2; k++ {
+			next, _ := enterAll(t, h, k)
+			time.AfterFunc(stormPause/2, func() { leave(h.Complete, next[0]) })
+			awaitAfter(stormPause / 2)
+		}
+		enterAll(t, h, 1000)
+		awaitAfter(first[0].grace - h.waited) // until the first caller has had its time
+		if _, evicted := h.Enter(7, sourceOf(1001)); evicted != first[0] {
+			t.Errorf("evicted %+v, want the oldest", evicted)
+		}
+		if err := h.Complete(first[0]); err == nil {
+			t.Error("an evicted caller has completed its handshake")
+		}
+	})
+}
+
+// newlyFull returns a table that one caller fills, right after another one has completed its handshake.
+func newlyFull(t *testing.T) *HalfOpen[int] {
+	t.Helper()
+	h := NewHalfOpen[int](1, 1)
+	first, _ := enterAll(t, h, 1)
+	if err := h.Complete(first[0]); err != nil {
+		t.Error(err)
+	}
+	enterAll(t, h, 2)
+	return h
+}
+
+// AwaitRoom ends when the driver stops to listen.
+func TestHalfOpenAwaitRoomEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newlyFull(t)
+		done := make(chan struct{})
+		close(done)
+		began := time.Now()
+		h.AwaitRoom(done)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("waited %v", took)
+		}
+	})
+}
+
+// Callers that wait at several listeners have the same patience together as those of one.
+func TestHalfOpenAwaitRoomOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newlyFull(t)
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { h.AwaitRoom(nil) })
+		}
+		all.Wait()
+		if took := time.Since(began); took < stormPause {
+			t.Errorf("waited %v, want at least %v", took, stormPause)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package peering
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -30,6 +31,13 @@ type Peer struct {
 	LastAlive time.Time // when the peer last gave a sign of life
 	Doubt     Doubt
 	Stall     Stall // only Engine.CheckStall changes it
+
+	// self and place are the driver's peer and the interface that it belongs to. They are set by Engine.enter
+	// and do not change. self is also the record of the peer in lnd.Neighbour.
+	self  any
+	place *Place
+	// neighbour is where the peer was last set as the record.
+	neighbour atomic.Pointer[lnd.Neighbour]
 
 	// restarts is the number of restarts whose upcall (lnd.Upper.PeerRestarted) has not returned yet. While
 	// it is not 0, no further connection of the peer may begin to carry messages, and the peer must stay in
@@ -84,3 +92,17 @@ func (p *Peer) Unreported() bool { return p.restarts > 0 }
 // listens reports whether the peer is a node: this node can connect to it, and reports its losses, restarts
 // and stalls. Any other process can be reached only over the connections that it has opened itself.
 func (p *Peer) listens() bool { return p.ID.PID == lnet.PIDLustre }
+
+// is reports whether the peer has this ID and belongs to the interface at the place.
+func (p *Peer) is(id lnet.ProcessID, at *Place) bool { return p.place == at && p.ID == id }
+
+// noteIn makes the peer the record in n, until the peer leaves the table. It does nothing if n is nil.
+func (p *Peer) noteIn(n *lnd.Neighbour) {
+	if n != nil {
+		p.neighbour.Store(n)
+		n.SetRecord(&p.self)
+	}
+}
+
+// removeRecord removes the peer from the lnd.Neighbour in which it was last set.
+func (p *Peer) removeRecord() { p.neighbour.Load().RemoveRecord(&p.self) }

@@ -33,7 +33,8 @@ const (
 type acceptor struct {
 	d        *Driver
 	listener Listener
-	users    []*Interface // guarded by Driver.mu
+	closed   chan struct{} // closed by close
+	users    []*Interface  // guarded by Driver.mu
 }
 
 // listen makes i reachable on its listening ports: AcceptPort, and AcceptPortBulk if that is another port. It
@@ -71,7 +72,7 @@ func (d *Driver) share(i *Interface, at netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	a = &acceptor{d: d, listener: l, users: []*Interface{i}}
+	a = &acceptor{d: d, listener: l, closed: make(chan struct{}), users: []*Interface{i}}
 	d.mu.Lock()
 	d.listeners[at] = a
 	i.listening = append(i.listening, at)
@@ -81,13 +82,18 @@ func (d *Driver) share(i *Interface, at netip.AddrPort) error {
 	return nil
 }
 
-func (a *acceptor) close() { _ = a.listener.Close() }
+// close must be called once.
+func (a *acceptor) close() {
+	_ = a.listener.Close()
+	close(a.closed)
+}
 
 // accept accepts inbound connections until the listener closes, and starts a goroutine for the handshake of
 // each.
 func (a *acceptor) accept() {
 	defer a.d.group.Done()
 	for {
+		a.d.halfOpen.AwaitRoom(a.closed)
 		s, err := a.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			for _, n := range a.d.halfOpen.Clear(func(n newcomer) bool { return n.via == a }, peering.ErrClosing) {
@@ -176,7 +182,7 @@ func (d *Driver) readHandshake(n *peering.Newcomer[newcomer]) (i *Interface, err
 				return nil, lnd.Refuse(lnd.RefusedNID, "request for %s: this node has no NI with this NID", setup.Request.NID)
 			}
 		case protocol.GotHello:
-			if err := d.halfOpen.Leave(n); err != nil {
+			if err := d.halfOpen.Complete(n); err != nil {
 				return i, err
 			}
 			return i, i.admit(s, setup.Hello, setup.Order)

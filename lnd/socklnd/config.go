@@ -30,7 +30,9 @@ type Config struct {
 	// does not contain a port. 0 means AcceptPort and AcceptPortBulk.
 	ConnectPort     int
 	ConnectPortBulk int
-	// AcceptBacklog is the backlog of the listening sockets: how many connections may wait to be accepted.
+	// AcceptBacklog is the backlog of the listening sockets: how many connections may wait to be accepted. Its default
+	// is higher than Lustre's 127, beyond which TCP delays callers by one or more seconds: all clients of a server may
+	// connect at the same time after it has restarted. The system's limit (net.core.somaxconn) applies too.
 	AcceptBacklog int
 	// AcceptTimeout is the time limit for an inbound connection's request and HELLO together, and for
 	// each write during connection setup.
@@ -122,7 +124,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 		Help: "port to open bulk connections to; 0: connect_port",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.AcceptBacklog }, lnd.Tunable{
-		Parameter: "accept_backlog", Module: "lnet", Min: 1, Max: 4096, Default: 127,
+		Parameter: "accept_backlog", Module: "lnet", Min: 1, Max: 4096, Default: 4096,
 		Help: "most connections that wait to be accepted",
 	}),
 	lnd.NumberIn(func(c *Config) *time.Duration { return &c.AcceptTimeout }, lnd.Tunable{
@@ -253,7 +255,7 @@ const (
 	SourceAny                           // any port that the system assigns
 )
 
-// DefaultConfig returns the defaults of Lustre 2.17 (socklnd 19).
+// DefaultConfig returns the defaults of Lustre 2.17 (socklnd 19), except that of AcceptBacklog.
 func DefaultConfig() Config {
 	c := Config{AcceptPort: 988}
 	fields.SetDefaults(&c)

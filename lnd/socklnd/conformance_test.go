@@ -3,7 +3,6 @@ package socklnd_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -63,7 +62,7 @@ func loopback(t *testing.T, n, conns int, busyPoll time.Duration) *lndtest.World
 		c := socklnd.DefaultConfig()
 		c.Network = network
 		c.ConnsPerPeer, c.BusyPoll = conns, busyPoll
-		c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+		c.Logger = testenv.Logger(t)
 		c.SourcePorts = socklnd.SourcePrivileged
 		c.MinReconnect, c.MaxReconnect = 50*time.Millisecond, 200*time.Millisecond
 		d, err := socklnd.New(c)

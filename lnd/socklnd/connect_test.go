@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -380,6 +383,40 @@ func TestASendWithinThePauseFailsAtOnce(t *testing.T) {
 		s := n.put(p.id(), 10)
 		p.take().receive()
 		s.done()
+	})
+}
+
+// TestRecoveryIsLogged checks that the first connection after a failed call is logged, once, and that a first
+// connection without a failure is not.
+func TestRecoveryIsLogged(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *memoryNetwork) {
+		const pause = 500 * time.Millisecond
+		var out bytes.Buffer
+		n := start(t, func(c *Config) {
+			m.use(c)
+			c.MinReconnect, c.MaxReconnect = pause, pause
+			c.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey || a.Key == "cause" {
+					return slog.Attr{}
+				}
+				return a
+			}}))
+		})
+		healthy, p := newPuppet(n).listen(), newPuppet(n)
+		s := n.put(healthy.id(), 10)
+		healthy.take().receive()
+		s.done()
+		n.put(p.id(), 10).fails(lnd.StatusRemoteDropped)
+		p.listen()
+		n.awaitTable("end of the pause", func() bool { return n.pauseOf(p.id()).Ready(time.Now()) })
+		s = n.put(p.id(), 10)
+		p.take().receive()
+		s.done()
+		synctest.Wait()
+		want := fmt.Sprintf("level=WARN msg=\"connect failed\" nid=%s peer=%s\nlevel=INFO msg=\"peer is connected again\" nid=%[1]s peer=%[2]s\n", n.NID(), p.nid())
+		if got := strings.ReplaceAll(out.String(), " \n", "\n"); !strings.Contains(got, want) || strings.Count(got, "again") != 1 {
+			t.Errorf("log:\n%s\nwant in it:\n%s", got, want)
+		}
 	})
 }
 

@@ -22,14 +22,15 @@ func (c *conn) dropFaulty() error {
 		return errFaulty
 	}
 	faulty := make(map[*lnd.Tx]error)
-	for _, m := range w.batch[w.first:w.n] {
+	for k := w.first; k < w.n; k++ {
+		m := w.batch[k].m
 		if f := m.Payload.Check(); f != nil {
 			faulty[m] = c.peer.i.Error("send", c.peer.ID.NID, lnd.StatusLocalError, f)
 		}
 	}
-	if first := w.batch[w.first]; len(faulty) == 0 || faulty[first] != nil && w.start(w.first) < w.wrote {
+	if first := w.batch[w.first].m; len(faulty) == 0 || faulty[first] != nil && w.start(w.first) < w.wrote {
 		if err := faulty[first]; err != nil {
-			w.batch[w.first] = nil
+			w.batch[w.first].m = nil
 			w.first++
 			c.peer.i.Out.Add(peering.Failed(first, err))
 		}

@@ -14,14 +14,15 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// gate is a network whose accepted streams block in TryWrite until leave is closed.
+// gate is a network whose accepted streams block in TryWrite until leave is closed. entered and closed get an element
+// when TryWrite begins, and when a stream has been closed.
 type gate struct {
 	Network
-	entered, leave chan struct{}
+	entered, leave, closed chan struct{}
 }
 
 func newGate() *gate {
-	return &gate{disguised{HostNetwork()}, make(chan struct{}, 100), make(chan struct{})}
+	return &gate{disguised{HostNetwork()}, make(chan struct{}, 100), make(chan struct{}), make(chan struct{}, 100)}
 }
 
 type gateListener struct {
@@ -51,6 +52,11 @@ func (s gateStream) TryWrite(bufs [][]byte) (int, error) {
 	s.g.entered <- struct{}{}
 	<-s.g.leave
 	return s.Stream.TryWrite(bufs)
+}
+
+func (s gateStream) Close() error {
+	defer func() { s.g.closed <- struct{}{} }()
+	return s.Stream.Close()
 }
 
 // TestWhoHasIntroducedItselfIsNotEvicted checks that other half-open connections cannot evict one
@@ -209,22 +215,20 @@ func TestCloseRefusesAdmissions(t *testing.T) {
 	n := start(t, func(c *Config) { c.Network = newGate() })
 	closeDuringAnswer(newPuppet(n))
 	n.awaitRefusals(lnd.RefusedClosing, 1)
-	if err := n.driver.Close(); err != nil {
-		t.Error(err)
-	}
 }
 
-// closeDuringAnswer closes the interface, whose network is a gate, while it answers a caller.
+// closeDuringAnswer stops the node, whose network is a gate, while it answers a caller.
 func closeDuringAnswer(p *puppet) {
 	n := p.node
 	g := n.driver.config.Network.(*gate)
 	p.call(protocol.Control)
 	await(n.t, g.entered, "answer")
-	closed := make(chan error, 1)
-	go func() { closed <- n.Close(context.Background()) }()
-	n.awaitThat("closing", n.Closed)
+	stopped := make(chan struct{}, 1)
+	go func() {
+		n.stop() // also waits for the caller's goroutine, which logs
+		stopped <- struct{}{}
+	}()
+	await(n.t, g.closed, "end of the caller's stream") // if it had a moment left, the caller could be accepted
 	close(g.leave)
-	if err := await(n.t, closed, "end of Close"); err != nil {
-		n.t.Error(err)
-	}
+	await(n.t, stopped, "end of stop")
 }

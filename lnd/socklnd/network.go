@@ -88,6 +88,10 @@ type Pollable interface {
 	// deadlines. While it runs, no other goroutine may read the stream.
 	TryRead(bufs [][]byte) (int, error)
 
+	// Waited reports whether the last call of Read had to wait for bytes. Only the goroutine that has called
+	// Read may call it.
+	Waited() bool
+
 	// Bell creates the stream's bell, on which its reader sleeps. The bell rings when the stream is closed.
 	Bell() (Bell, error)
 

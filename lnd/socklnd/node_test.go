@@ -3,13 +3,13 @@ package socklnd
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/netip"
 	"os"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/memory"
@@ -108,7 +108,7 @@ func start(t testing.TB, edit func(*Config)) *node {
 	c.AcceptPort, c.AcceptPortBulk = testPort, testPort
 	c.MinReconnect, c.MaxReconnect = 20*time.Millisecond, 100*time.Millisecond
 	c.ConnsPerPeer = 1
-	c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c.Logger = testenv.Logger(t)
 	if edit != nil {
 		edit(&c)
 	}

@@ -181,6 +181,7 @@ func (p *peer) openFailed(ctx context.Context, err error) {
 		p.openCanceled()
 		return
 	}
+	p.Record.Troubled = true
 	p.Backoff.Fail(now, fmt.Errorf("the next attempt to connect is not due yet after the last one failed: %w", err), jitter)
 	p.stopOpening()
 	failed := p.i.Error("connect", p.ID.NID, connectStatus(err), err)

@@ -196,7 +196,7 @@ func TestDefaultsAreThoseOfTheTable(t *testing.T) {
 		Tunables:             lnd.Tunables{Credits: 256, PeerCredits: 8, PeerBufferCredits: 0, PeerTimeout: 180 * time.Second},
 		Accept:               AcceptSecure,
 		AcceptPort:           988,
-		AcceptBacklog:        127,
+		AcceptBacklog:        4096,
 		AcceptTimeout:        5 * time.Second,
 		MaxHalfOpen:          256,
 		MaxHalfOpenPerSource: 8,

@@ -23,13 +23,7 @@ type peer struct {
 	set  atomic.Pointer[connSet]
 	turn atomic.Uint64 // counts how often a connection was selected for a message (conn.lastUse)
 
-	// corks counts readers that are processing a batch of arrivals. While it is not 0, messages to the peer
-	// are queued, up to maxCorked of them, so that the answers to a batch are written together. dirty means
-	// that messages are queued for this reason; a reader writes them at the end of its batch. Senders set
-	// dirty and then check corks again. Readers decrement corks and then check dirty. So one of the two
-	// always notices a queued message.
-	corks atomic.Int32
-	dirty atomic.Bool
+	corks corks
 
 	// lastReceiver is the connection that last received something, among the connections that can be shared.
 	// Poll reads this one.
@@ -199,6 +193,7 @@ func (p *peer) reserve(c *conn) {
 		}
 		p.Backoff.Reset()
 	}
+	c.recovers, p.Record.Troubled = p.Record.Troubled, false
 }
 
 // establish lets a reserved connection carry messages, first those that have waited for a connection. If a
@@ -208,6 +203,9 @@ func (p *peer) establish(c *conn) {
 	c.ready = true
 	p.Unlock()
 	p.Restarted()
+	if c.recovers {
+		p.i.LogRecovered(p, peering.TextConnected)
+	}
 }
 
 // Restarted implements peering.Member. It lets the connections that are set up carry messages, unless another
@@ -350,22 +348,4 @@ func (p *peer) acknowledge(cookie uint64, routed bool) error {
 	}
 	p.i.counters.acknowledgements.Add(1)
 	return c.acknowledge(cookie)
-}
-
-// cork makes messages to the peer wait until uncork. A reader calls it before it processes a batch of
-// arrivals, so that the answers to the batch are also sent as a batch.
-func (p *peer) cork() { p.corks.Add(1) }
-
-// uncork undoes cork, and writes the messages that have been queued since.
-func (p *peer) uncork() {
-	p.corks.Add(-1)
-	if !p.dirty.Load() || !p.dirty.Swap(false) {
-		return
-	}
-	s := p.set.Load()
-	for _, list := range [4][]*conn{s.control, s.bulkOut, s.bulkIn, s.untyped} {
-		for _, c := range list {
-			c.flushQueued()
-		}
-	}
 }

@@ -19,20 +19,21 @@ import (
 //
 // With busy_poll, the goroutine that has the role polls the socket for a while before it sleeps (pollers.go).
 
-// polling is a connection's state for sharing the reader's role between its reader and callers of Poll. While
+// sharing is a connection's state for sharing the reader's role between its reader and callers of Poll. While
 // the connection is not shared, its reader reads it without the role.
-type polling struct {
+type sharing struct {
 	stream    Pollable     // nil if the connection cannot be shared
 	calls     atomic.Int32 // calls of Poll, up to callsToShare; 0 again after a caller has slept without getting its answer
 	shared    atomic.Bool  // the connection is shared; bell and role are set
-	bell      Bell         // the reader sleeps on it
 	caller    atomic.Bool  // a caller of Poll has the reader's role or is about to acquire it
 	releasing atomic.Bool  // the reaper has woken the reader to release its buffer
 
-	role        role        // the reader's role; only the goroutine that has it uses the fields below
-	byCaller    bool        // a caller of Poll has the role
-	answersOnly bool        // a caller of Poll has the role, sleeps, and leaves requests to the reader
-	counted     bool        // the goroutine that has the role is busy polling: the stream is quiet (Pollable), and pollers counts the goroutine
+	// Only the goroutine that has the reader's role uses the fields from byCaller to sleeper.
+	byCaller    bool // a caller of Poll has the role
+	answersOnly bool // a caller of Poll has the role, sleeps, and leaves requests to the reader
+	counted     bool // the goroutine that has the role is busy polling: the stream is quiet (Pollable), and the goroutine has a place (polling.Acquire)
+	bell        Bell // the reader sleeps on it
+	role        role
 	left        error       // what a caller has left to the reader: errUnplaced, errRequest, errPanic, or a failure
 	broken      error       // error of the bell, which the reader has to process
 	sleeper     lnd.Sleeper // wakes a caller that sleeps on the socket
@@ -152,11 +153,12 @@ func (c *conn) readShared() error {
 // readAll reads and processes all available bytes. With busy_poll it continues until nothing has arrived for
 // that time, or until a caller wants the role. The reader has the role.
 func (c *conn) readAll() error {
-	p := &c.poll
 	if err := c.resumeReading(); err != nil {
 		return err
 	}
+	p := &c.poll
 	if c.busyPoll() == 0 {
+		c.waited = true
 		for {
 			if found, err := c.pollOnce(); !found || err != nil {
 				return err
@@ -205,7 +207,9 @@ func (c *conn) pollOnce() (found bool, err error) {
 	if n == 0 && err == nil {
 		return false, nil
 	}
-	return true, c.digest(n, err)
+	err = c.digest(n, err)
+	c.waited = false
+	return true, err
 }
 
 // rolesTried is how often a caller of Poll tries to acquire the role while a polling reader has it. A reader
@@ -264,6 +268,7 @@ func (c *conn) sleepAsCaller(w *lnd.Wait) error {
 	_ = c.stream.SetReadDeadline(time.Now().Add(maxNap)) // Read reports a closed stream
 	for w.Sleep(&p.sleeper) {
 		n, err := c.stream.Read(c.rx.Buffers())
+		c.waited = p.stream.Waited()
 		w.Rise()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			p.calls.Store(0)

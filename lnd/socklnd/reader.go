@@ -48,6 +48,7 @@ func (c *conn) read() {
 func (c *conn) readAlone() error {
 	for !c.share() {
 		n, err := c.stream.Read(c.rx.Buffers())
+		c.waited = c.poll.stream != nil && c.poll.stream.Waited()
 		if err := c.digest(n, err); err != nil {
 			return err
 		}
@@ -86,7 +87,16 @@ func (c *conn) releaseBuffer() error {
 // work processes the received bytes. If first is not nil, work calls it before, to continue with the current
 // message. An error ends the connection.
 func (c *conn) work(first func() error) error {
+	// cork uses the time. It is not measured for short batches, which are not divided.
+	var began time.Time
+	timed := c.waited && c.arrivals > minCorked
+	if timed {
+		began = time.Now()
+	}
 	err := c.consumeCorked(first)
+	if timed {
+		c.took = time.Since(began)
+	}
 	if n := c.rx.Copied(); n != c.copied.Load() {
 		c.copied.Store(n)
 	}
@@ -101,8 +111,8 @@ func (c *conn) work(first func() error) error {
 // consumeCorked calls first, if it is not nil, and consume. Meanwhile, messages that handlers send to the peer
 // are queued, so that they are written in batches.
 func (c *conn) consumeCorked(first func() error) error {
-	c.peer.cork()
-	defer c.peer.uncork()
+	c.cork()
+	defer c.uncork()
 	if first != nil {
 		if err := first(); err != nil {
 			return err
@@ -164,7 +174,7 @@ func (c *conn) consume() error {
 // next returns the receiver's next event. Storing a payload may access memory that a program has taken away;
 // next then returns this fault.
 func (c *conn) next() (event protocol.Event, fault *memory.Fault, err error) {
-	if !c.open { // no payload is being stored
+	if !c.open || !c.rx.Storing() {
 		event, err = c.rx.Next()
 		return event, nil, err
 	}
@@ -214,11 +224,12 @@ func (c *conn) arrive() error {
 		// The header's source is not trusted; only the connection identifies the peer (socklnd 5.2).
 		c.m.Header.Src, c.m.Header.SrcPID = p.ID.NID, p.ID.PID
 	}
+	c.arrivals++
 	c.placing.Store(placingUpcall)
 	if err := p.i.Upper.Arrived(&c.m); err != nil {
 		return c.protocolError(err)
 	}
-	if !c.placing.CompareAndSwap(placingUpcall, placingWait) {
+	if c.placing.Load() == placingDone || !c.placing.CompareAndSwap(placingUpcall, placingWait) {
 		return c.receivePayload()
 	}
 	if c.poll.byCaller {
@@ -245,8 +256,8 @@ func (c *conn) place() error {
 // the upcall Withdrawn, the message is completed with an error only after the upcall has returned, so that m
 // stays valid during the upcall.
 func (c *conn) await() error {
-	c.peer.uncork()
-	defer c.peer.cork()
+	c.uncork()
+	defer c.cork()
 	select {
 	case <-c.placed:
 		return nil

@@ -89,8 +89,8 @@ func (c *conn) requeueUnwritten() {
 		return
 	}
 	for j := w.n - 1; j >= k; j-- {
-		c.queued.pushFront(w.batch[j])
-		w.batch[j] = nil
+		c.queued.pushFront(w.batch[j].m)
+		w.batch[j].m = nil
 	}
 	w.n, w.total = k, w.start(k)
 	w.rest = truncate(w.rest, w.total-w.wrote)

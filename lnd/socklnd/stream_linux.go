@@ -24,6 +24,8 @@ type hostStream struct {
 	local, remote netip.AddrPort
 	bell          atomic.Pointer[hostBell]
 
+	waited bool // the last call of Read had to wait
+
 	// Each direction has its own transfer. The functions are passed to RawConn; they are created once.
 	read, write                 transfer
 	readFn, writeFn, writableFn func(fd uintptr) bool
@@ -59,7 +61,11 @@ func newHostStream(c *net.TCPConn) (*hostStream, error) {
 	}
 	s.readFn = func(fd uintptr) bool {
 		s.read.do(unix.SYS_READV, fd)
-		return s.read.errno != unix.EAGAIN
+		if s.read.errno == unix.EAGAIN {
+			s.waited = true
+			return false
+		}
+		return true
 	}
 	s.writeFn = func(fd uintptr) bool {
 		s.write.do(unix.SYS_WRITEV, fd)
@@ -142,9 +148,13 @@ func (s *hostStream) LocalAddr() netip.AddrPort  { return s.local }
 func (s *hostStream) RemoteAddr() netip.AddrPort { return s.remote }
 
 func (s *hostStream) Read(bufs [][]byte) (int, error) {
+	s.waited = false
 	s.read.set(bufs)
 	return s.hasRead(s.raw.Read(s.readFn))
 }
+
+// Waited implements Pollable.
+func (s *hostStream) Waited() bool { return s.waited }
 
 // TryRead implements Pollable.
 func (s *hostStream) TryRead(bufs [][]byte) (int, error) {

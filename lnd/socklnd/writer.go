@@ -22,10 +22,6 @@ const (
 	maxBatch      = 64
 	maxBatchBytes = 256 << 10
 	maxPieces     = 512 // below the system limit of 1024
-	// maxCorked is how many messages a reader holds back until the end of its batch of arrivals. If there are
-	// more, they are written earlier, so that the peer can process them while this node processes the rest of
-	// its batch. Otherwise each side would wait for the other's whole batch.
-	maxCorked = maxBatch / 2
 	// maxRounds is the number of batches that a sender writes before it leaves the rest to a drainer.
 	maxRounds = 32
 	// maxAcks is the maximum number of NOOPs that may be queued on a connection. A correct peer never causes so
@@ -36,20 +32,25 @@ const (
 
 // writer is the batch that is being written. Only the goroutine that has the writer's role uses it.
 type writer struct {
-	batch [maxBatch]*lnd.Tx
-	ends  [maxBatch]int // offset in the batch at which each message ends
-	n     int           // messages in batch
-	first int           // first message that is not complete
-	wrote int           // bytes of the batch that have been written
-	total int           // bytes of the batch
-	noops int           // bytes of NOOPs before the messages
+	n     int // messages in batch
+	first int // first message that is not complete
+	wrote int // bytes of the batch that have been written
+	total int // bytes of the batch
+	noops int // bytes of NOOPs before the messages
 	// cookie is the cookie that the frame of the batch's first message acknowledges. 0 means none.
 	cookie uint64
 
 	heads  []byte   // framing and LNet headers
 	pieces [][]byte // the whole batch
 	rest   [][]byte // unwritten part of pieces
+	batch  [maxBatch]written
 	summed [][]byte // the payload whose checksum is being computed
+}
+
+// written is a message that is being written.
+type written struct {
+	m   *lnd.Tx
+	end int // offset in the batch at which the message ends
 }
 
 // enqueue queues m, and writes it unless the write is left to another goroutine (writeUnlock). It returns false
@@ -92,20 +93,17 @@ func (c *conn) acknowledge(cookie uint64) error {
 
 // writeUnlock releases mu and writes the queue, unless another goroutine will write it: one that already has
 // the writer's role, a reader at the end of its batch of arrivals, or the flusher. more means that the sender
-// has announced more messages; the flusher then writes them together. A queue of maxCorked messages waits for
-// neither reader nor flusher.
+// has announced more messages; the flusher then writes them together. A long queue waits for neither reader nor
+// flusher.
 func (c *conn) writeUnlock(more bool) {
 	p := c.peer
 	if c.writing {
 		c.mu.Unlock()
 		return
 	}
-	if c.queued.len() < maxCorked && p.corks.Load() > 0 {
-		p.dirty.Store(true)
-		if p.corks.Load() > 0 {
-			c.mu.Unlock()
-			return
-		}
+	if p.corks.hold(c) {
+		c.mu.Unlock()
+		return
 	}
 	if more && c.queued.len() < maxCorked {
 		if !c.awaited {
@@ -225,7 +223,7 @@ func (c *conn) fill() bool {
 		if pieces += 1 + len(m.Payload.Segments); pieces > maxPieces && w.n > 0 {
 			break
 		}
-		w.batch[w.n] = c.queued.pop()
+		w.batch[w.n].m = c.queued.pop()
 		w.n++
 		w.total += m.Payload.Length
 	}
@@ -246,7 +244,8 @@ func (c *conn) encode(cookie uint64) {
 	start := 0 // offset in heads of the bytes that are not in a piece yet
 	total := w.noops
 	kept := 0
-	for _, m := range w.batch[:w.n] {
+	for k := range w.n {
+		m := w.batch[k].m
 		head := len(w.heads)
 		if err := c.appendHead(m, cookie); err != nil {
 			w.heads = w.heads[:head]
@@ -256,7 +255,7 @@ func (c *conn) encode(cookie uint64) {
 		}
 		cookie = 0
 		total += len(w.heads) - head + m.Payload.Length
-		w.batch[kept], w.ends[kept] = m, total
+		w.batch[kept] = written{m, total}
 		kept++
 		if m.Payload.Length > 0 {
 			w.pieces = append(w.pieces, w.heads[start:len(w.heads):len(w.heads)])
@@ -373,11 +372,18 @@ func skip(bufs [][]byte, n int) [][]byte {
 // complete completes the messages of the batch of which all bytes have been written.
 func (c *conn) complete() {
 	w := &c.w
-	for w.first < w.n && w.ends[w.first] <= w.wrote {
-		m := w.batch[w.first]
-		w.batch[w.first] = nil
+	end := w.first
+	for end < w.n && w.batch[end].end <= w.wrote {
+		end++
+	}
+	if end == w.first {
+		return
+	}
+	c.queuedBytes.Add(-int64(w.batch[end-1].end - w.start(w.first)))
+	for w.first < end {
+		m := w.batch[w.first].m
+		w.batch[w.first].m = nil
 		w.first++
-		c.queuedBytes.Add(-int64(m.Payload.Length + c.version.Overhead()))
 		m.Done.Sent(m, nil)
 	}
 }
@@ -397,9 +403,9 @@ func (c *conn) failBatch(cause error) {
 	w := &c.w
 	w.rest = nil
 	for w.first < w.n {
-		m := w.batch[w.first]
+		m := w.batch[w.first].m
 		start := w.start(w.first)
-		w.batch[w.first] = nil
+		w.batch[w.first].m = nil
 		w.first++
 		err := c.unstartedError(cause)
 		if w.wrote > start {
@@ -414,7 +420,7 @@ func (w *writer) start(k int) int {
 	if k == 0 {
 		return w.noops
 	}
-	return w.ends[k-1]
+	return w.batch[k-1].end
 }
 
 // releaseWriter releases the writer's role.

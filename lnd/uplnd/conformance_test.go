@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/testenv"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/lndtest"
 	"github.com/lnetd/lnetd/lnd/simlnd"
@@ -95,7 +95,7 @@ func shortDir(t testing.TB) string {
 func newSite(t testing.TB, c uplnd.Config) *site {
 	t.Helper()
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+		c.Logger = testenv.Logger(t)
 	}
 	server, err := uplnd.NewServer(c)
 	if err != nil {
@@ -183,7 +183,7 @@ func inMemory(t *testing.T, n, ahead int) *lndtest.World {
 	hosts := make([]*simlnd.Host, n)
 	sites := make([]*site, n)
 	drivers := make([]*socklnd.Driver, n)
-	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logger := testenv.Logger(t)
 	renew := func(k int) {
 		c := socklnd.DefaultConfig()
 		c.Logger = logger

@@ -126,15 +126,13 @@ func (p *proxyEnd) putNow(e *protocol.Entry) (done bool) {
 
 // unlock releases p.mu, and wakes the proxy if it sleeps and an order was put into the ring.
 func (p *proxyEnd) unlock() {
-	wake := false
+	var wake shared.Wakeup
 	if p.published && p.cause == nil {
 		p.published = false
 		_ = memory.Guard(func() { wake = p.ring.Completions.Claim() })
 	}
 	p.mu.Unlock()
-	if wake {
-		p.ring.Completions.Wake()
-	}
+	p.ring.Completions.Wake(wake)
 }
 
 // flush moves orders into the ring that found no room, and then messages that wait.

@@ -13,15 +13,16 @@ import (
 
 // A bell wakes a sleeping consumer in another process, and costs producers little while the consumer is awake
 // (transport 9.6). It consists of a flag in shared memory and a file descriptor through which tokens are
-// sent. A token wakes the consumer; Go's poller waits for it on the descriptor.
+// sent. A token wakes the consumer; Go's poller waits for it on the descriptor. A consumer may also sleep on the
+// flag itself, with a futex, if both sides support that.
 //
-// Before the consumer sleeps, it (1) announces this: flag = 1; (2) checks for work: it loads the ring's tail;
-// and (3) if it has found none, sleeps until it reads a token. When it continues, it (4) clears the flag:
-// flag = 0.
+// Before the consumer sleeps, it (1) announces this: flag = 1, or 2 if it is going to sleep on the flag; (2)
+// checks for work: it loads the ring's tail; and (3) if it has found none, sleeps until it reads a token, or
+// until the flag is not 2. When it continues, it (4) clears the flag: flag = 0.
 //
 // A producer (1) writes entries; (2) stores the tail; (3) claims the consumer: it loads the flag and, if that
-// is not 0, exchanges it with 0, so that only one producer gets a nonzero value; and (4) writes a token if it
-// got a nonzero value.
+// is not 0, exchanges it with 0, so that only one producer gets a nonzero value; and (4) wakes a thread that
+// sleeps on the flag if it got 2, and writes a token if it got any other nonzero value.
 //
 // Each side stores before it loads what the other side stores. All four accesses are sequentially consistent
 // (seq_cst in C), so they have one total order. If the consumer's store precedes the producer's load, the
@@ -53,6 +54,9 @@ type sleeper struct {
 	flag *atomic.Uint32 // flag of the bell, in shared memory
 	// woken is set by forceWake and cleared by finishSleep. shut is set by close.
 	woken, shut atomic.Bool
+	// onFlag means that the consumer sleeps on the flag, or is about to. Only then may forceWake and close
+	// access the flag, because the memory may be unmapped otherwise.
+	onFlag atomic.Bool
 
 	file  *os.File
 	raw   syscall.RawConn
@@ -92,13 +96,36 @@ func (s *sleeper) listen(fd int, flag *atomic.Uint32, eventfd bool) (err error) 
 // prepareSleep announces that the consumer will sleep unless it finds work.
 func (s *sleeper) prepareSleep() {
 	s.sleeps.add(1)
-	s.flag.Swap(1) // Wait loads the tail after this store (see fences)
+	s.flag.Swap(uint32(onDescriptor)) // Wait loads the tail after this store (see fences)
 }
 
 // finishSleep marks the consumer as awake and clears woken.
 func (s *sleeper) finishSleep() {
 	s.flag.Store(0)
 	s.woken.Store(false)
+}
+
+// prepareSleepOnFlag is like prepareSleep, for a sleep on the flag.
+func (s *sleeper) prepareSleepOnFlag() {
+	s.sleeps.add(1)
+	s.onFlag.Store(true)
+	s.flag.Swap(uint32(onWord)) // Wait loads the tail after this store (see fences)
+}
+
+// finishSleepOnFlag marks the consumer as awake. It leaves woken as it is.
+func (s *sleeper) finishSleepOnFlag() {
+	s.flag.Store(0)
+	s.onFlag.Store(false)
+}
+
+// interrupted reports whether forceWake or close has been called.
+func (s *sleeper) interrupted() bool { return s.woken.Load() || s.shut.Load() }
+
+// wakeOnFlag wakes the consumer if it sleeps on the flag, or is about to. The caller has set woken or shut.
+func (s *sleeper) wakeOnFlag() {
+	if s.onFlag.Load() && s.flag.Swap(0) == uint32(onWord) {
+		wakeFutex(s.flag)
+	}
 }
 
 // setDeadline makes sleep end at the given time, unless that is zero. The caller must call it before
@@ -162,12 +189,14 @@ func (s *sleeper) readEventfd(fd uintptr) bool {
 // forceWake wakes the consumer even if there is no work.
 func (s *sleeper) forceWake() {
 	s.woken.Store(true)
+	s.wakeOnFlag()
 	_ = s.file.SetReadDeadline(time.Unix(1, 0)) // fails only after close, which has ended the sleep
 }
 
 // close makes the current and all later calls of sleep return ErrShut. It may be called repeatedly.
 func (s *sleeper) close() {
 	if !s.shut.Swap(true) {
+		s.wakeOnFlag()
 		_ = s.file.Close()
 	}
 }
@@ -181,15 +210,45 @@ type waker struct {
 	retrying   atomic.Bool // sendToken will be called again, because the kernel was out of memory
 }
 
-// claimSleeper reports whether the caller must call sendToken, because the consumer sleeps or is about to,
-// and no other producer has claimed it. It counts the wake-up itself, because the memory of the counter may
-// be gone when sendToken is called. It costs one load if the consumer is awake.
-func (r *waker) claimSleeper() bool {
-	if r.flag.Load() == 0 || r.flag.Swap(0) == 0 {
-		return false
+// A Wakeup is how a claimed consumer must be woken. The zero value means that it must not be woken.
+type Wakeup uint32
+
+// Values of a flag, and what they mean for its producer. A consumer that does not follow the protocol may write
+// other values; it then gets a token.
+const (
+	onDescriptor Wakeup = 1 // the consumer sleeps until it reads a token
+	onWord       Wakeup = 2 // the consumer sleeps on the flag
+)
+
+// claimSleeper returns how the caller must wake the consumer if that sleeps or is about to, and no other
+// producer has claimed it. It counts the wake-up itself, because the memory of the counter may be gone when
+// wake is called. It costs one load if the consumer is awake.
+func (r *waker) claimSleeper() Wakeup {
+	if r.flag.Load() == 0 {
+		return 0
 	}
+	w := Wakeup(r.flag.Swap(0))
+	if w != 0 {
+		r.wakeups.add(1)
+	}
+	return w
+}
+
+// claimAnyway is like claimSleeper, but the consumer gets a token even if it is awake.
+func (r *waker) claimAnyway() Wakeup {
 	r.wakeups.add(1)
-	return true
+	return max(Wakeup(r.flag.Swap(0)), onDescriptor)
+}
+
+// wake wakes the consumer in the way that the claim has returned. It neither blocks nor accesses shared memory.
+func (r *waker) wake(w Wakeup) {
+	switch w {
+	case 0:
+	case onWord:
+		wakeFutex(r.flag)
+	default:
+		r.sendToken()
+	}
 }
 
 // token is the value written to an eventfd.

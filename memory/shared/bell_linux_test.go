@@ -48,9 +48,9 @@ func (e *end) send(n uint32) error {
 	delay(e.random)
 	e.out.producer.Publish()
 	delay(e.random)
-	if e.out.producer.Claim() {
+	if w := e.out.producer.Claim(); w != 0 {
 		delay(e.random)
-		e.out.producer.Wake()
+		e.out.producer.Wake(w)
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func TestNoSleepIfWorkIsFound(t *testing.T) {
 		if err := l.consumer.Wait(never); err != nil {
 			t.Error(err)
 		}
-		if l.producer.Claim() || l.consumer.Stats().Sleeps != 0 {
+		if l.producer.Claim() != 0 || l.consumer.Stats().Sleeps != 0 {
 			t.Error("he lay down")
 		}
 	}
@@ -296,7 +296,7 @@ func TestWakeBeforehand(t *testing.T) {
 			if err := l.consumer.Wait(never); err != nil {
 				t.Fatal(err)
 			}
-			if l.producer.Claim() {
+			if l.producer.Claim() != 0 {
 				t.Fatal("he is not up")
 			}
 			returned := make(chan error, 1)
@@ -381,7 +381,7 @@ func TestUnreadTokens(t *testing.T) {
 	c.Shut()
 	h.Completions.Ring()
 	h.Shut()
-	h.Completions.Wake()
+	h.Completions.Wake(onDescriptor)
 }
 
 // A client that manipulates its descriptors, by making them blocking and filling them, blocks lnetd neither
@@ -444,8 +444,8 @@ func TestShutWhileWaking(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for range 20 {
-					h.Completions.Wake()
-					c.Submissions.Wake()
+					h.Completions.Wake(onDescriptor)
+					c.Submissions.Wake(onDescriptor)
 				}
 			})
 		}
@@ -474,7 +474,7 @@ func TestWakeAfterShut(t *testing.T) {
 	if next != c.Submissions.bell.descriptor.fd {
 		t.Fatal("the descriptor was not closed")
 	}
-	c.Submissions.Wake()
+	c.Submissions.Wake(onDescriptor)
 	if _, err := unix.Read(next, make([]byte, 8)); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("somebody else was woken: %v", err)
 	}
@@ -487,12 +487,196 @@ func TestWakeAfterShut(t *testing.T) {
 func TestWakeAfterClose(t *testing.T) {
 	h, c := newPair(t, 2, 2)
 	c.Completions.bell.prepareSleep()
-	if !h.Completions.Claim() {
-		t.Fatal("nobody sleeps")
+	w := h.Completions.Claim()
+	if w != onDescriptor {
+		t.Fatalf("claimed %d", w)
 	}
 	finish(t, h)
-	h.Completions.Wake()
+	h.Completions.Wake(w)
+	h.Completions.Wake(onWord)
 	if n := h.Completions.Stats().Wakeups; n != 1 {
 		t.Errorf("rung %d times", n)
+	}
+}
+
+// A consumer that sleeps on the flag is woken there and gets no token, and any other value of the flag, which only
+// a client writes that does not follow the protocol, gets a token. No wake-up is claimed twice.
+//
+// transport 9.6 (1)
+func TestWakeupFollowsFlag(t *testing.T) {
+	both(t, func(t *testing.T, l lane, _ func()) {
+		for value, want := range map[uint32]Wakeup{0: 0, 1: onDescriptor, 2: onWord, 3: 3, 1 << 31: 1 << 31} {
+			l.consumer.bell.flag.Store(value)
+			if got := l.producer.Claim(); got != want {
+				t.Errorf("flag %d: claimed %d, want %d", value, got, want)
+			}
+			if got := l.producer.Claim(); got != 0 {
+				t.Errorf("flag %d: claimed %d again", value, got)
+			}
+		}
+		tokens := func() (n int) {
+			t.Helper()
+			read := func(fd uintptr) bool {
+				for l.consumer.bell.read(fd) {
+					n++
+				}
+				return true
+			}
+			if err := l.consumer.bell.raw.Read(read); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		l.producer.Wake(0)
+		l.producer.Wake(onWord)
+		if n := tokens(); n != 0 {
+			t.Errorf("%d tokens for a sleeper on the flag", n)
+		}
+		l.producer.Wake(3)
+		if n := tokens(); n != 1 {
+			t.Errorf("%d tokens for an invalid flag", n)
+		}
+	})
+}
+
+// A client that wakes lnetd whatever the flag is uses the word if lnetd sleeps there, and otherwise a token.
+func TestClaimAnyway(t *testing.T) {
+	h, c := newPair(t, 4, 4)
+	for value, want := range map[uint32]Wakeup{0: onDescriptor, 1: onDescriptor, 2: onWord} {
+		h.Submissions.bell.flag.Store(value)
+		if got := c.Submissions.ClaimAnyway(); got != want {
+			t.Errorf("flag %d: claimed %d, want %d", value, got, want)
+		}
+		if got := h.Submissions.bell.flag.Load(); got != 0 {
+			t.Errorf("flag %d: the flag is %d after the claim", value, got)
+		}
+	}
+}
+
+// withProcessors lets the process use n processors at a time during the test, even if there are fewer.
+func withProcessors(t *testing.T, n int) {
+	before := runtime.GOMAXPROCS(n)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+// A consumer that sleeps on its flag, with and without polling before, finds every entry. Wake and Shut end its sleep,
+// and it notices that lnetd is gone.
+//
+// transport 9.6 (1)
+func TestSleepOnFlag(t *testing.T) {
+	for name, poll := range map[string]time.Duration{"sleeping": 0, "polling": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			h, c := newPair(t, 4, 4)
+			l := lanes(h, c, 256)[1]
+			withProcessors(t, 4)
+			l.consumer.SetWaiting(poll, true)
+			host, client := ends(h, c)
+			sent := make(chan error, 1)
+			go func() {
+				for n := range uint32(1000) {
+					if err := errors.Join(host.receive(n), host.send(n)); err != nil {
+						sent <- err
+						return
+					}
+				}
+				sent <- nil
+			}()
+			for n := range uint32(1000) {
+				if err := errors.Join(client.send(n), client.receive(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+			checkRung(t, l, l)
+			returned := make(chan error)
+			wait := func() { returned <- l.consumer.Wait(never) }
+			before := l.consumer.Stats().Sleeps
+			go wait()
+			asleep(l, before+1)
+			l.consumer.Wake()
+			if err := <-returned; err != nil {
+				t.Error(err)
+			}
+			go wait()
+			finish(t, h)
+			if err := <-returned; !errors.Is(err, ErrGone) {
+				t.Errorf("lnetd is gone: %v", err)
+			}
+			go wait()
+			c.Shut()
+			if err := <-returned; !errors.Is(err, ErrShut) && !errors.Is(err, ErrGone) {
+				t.Errorf("shut: %v", err)
+			}
+		})
+	}
+}
+
+// Wait on the flag keeps its deadline, and a hostile value of the flag only makes it look again.
+func TestDeadlineOnFlag(t *testing.T) {
+	h, c := newPair(t, 4, 4)
+	l := lanes(h, c, 0)[1]
+	withProcessors(t, 4)
+	l.consumer.SetWaiting(0, true)
+	for range 20 {
+		until := time.Now().Add(time.Millisecond)
+		if err := l.consumer.Wait(until); err != nil || time.Now().Before(until) {
+			t.Errorf("returned early, or %v", err)
+		}
+	}
+	returned := make(chan error)
+	go func() { returned <- l.consumer.Wait(never) }()
+	for _, value := range []uint32{0, 1, 2, 3, 1 << 31} {
+		asleep(l, l.consumer.Stats().Sleeps)
+		l.consumer.bell.flag.Store(value)
+		l.producer.Wake(onWord)
+	}
+	must[bool](t)(l.put(1))
+	l.producer.Publish()
+	l.producer.Ring()
+	l.producer.Wake(onDescriptor) // the flag was overwritten above
+	if err := <-returned; err != nil {
+		t.Error(err)
+	}
+}
+
+// A WaitSet sleeps on several flags: it is woken by each client, by Wake, and by the time.
+func TestWaitSet(t *testing.T) {
+	var s WaitSet
+	h1, c1 := newPair(t, 4, 4)
+	h2, c2 := newPair(t, 4, 4)
+	sleep := func(wake func()) (woken [2]bool) {
+		t.Helper()
+		s.Begin()
+		s.Add(&h1.Submissions)
+		s.Add(&h2.Submissions)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			wake()
+		}()
+		s.Sleep(Now() + int64(time.Hour)) // returns at once if the kernel does not support it
+		<-done
+		s.End()
+		return [2]bool{h1.Submissions.Awake(), h2.Submissions.Awake()}
+	}
+	if got := sleep(c1.Submissions.Ring); got != [2]bool{true, false} {
+		t.Errorf("the first client has woken it: %v", got)
+	}
+	if got := sleep(c2.Submissions.Ring); got != [2]bool{false, true} {
+		t.Errorf("the second client has woken it: %v", got)
+	}
+	if got := sleep(s.Wake); got != [2]bool{} {
+		t.Errorf("Wake has woken it: %v", got)
+	}
+	s.Wake() // has no effect while nothing sleeps
+	s.Begin()
+	s.Sleep(Now() - 1)
+	s.End()
+	for _, h := range []*Host{h1, h2} {
+		if got := h.Submissions.WaitStats().WordSleeps; got != 3 {
+			t.Errorf("%d sleeps", got)
+		}
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/memory/polling"
 )
 
 // Consumer is the side of a ring that removes entries. Only one goroutine at a time may call Read and
@@ -27,6 +31,14 @@ type Consumer struct {
 
 	bell    sleeper // wakes Wait
 	readNow counter // number of entries released, for statistics
+
+	// poller polls in Wait, by calling ready, which is nil if Wait sleeps at once. onFlag means that Wait may sleep on
+	// the bell's flag. Only Wait uses these fields.
+	poller                   polling.Poller
+	ready                    func() bool
+	onFlag                   bool
+	timeout                  unix.Timespec // argument of the system call in sleepOnFlag
+	polls, found, wordSleeps counter
 }
 
 // init initializes c for ring r in the mapped file b. It begins at the ring's current counter.
@@ -74,17 +86,74 @@ func (c *Consumer) Release() {
 // two atomic loads. It does not validate the other side's counter; Read does.
 func (c *Consumer) Pending() bool { return c.sharedTail.Load() != c.released.Load() }
 
+// SetWaiting sets how Wait waits before it sleeps at the descriptor: it polls for up to the given time, if that is
+// not 0, and it sleeps on the flag for a while if onFlag is set, which the other side must support. It must not be
+// called during Wait.
+func (c *Consumer) SetWaiting(poll time.Duration, onFlag bool) {
+	c.poller.SetTime(poll)
+	c.ready = func() bool { return c.Pending() || c.bell.interrupted() }
+	c.onFlag = onFlag
+}
+
 // Wait blocks until Pending returns true, until Wake is called, or until the given time, where zero means no
-// time limit. It returns immediately if entries were removed but not released. It blocks only the goroutine,
-// not its thread. It returns ErrShut if this side is shut, and in a client ErrGone if lnetd is gone.
+// time limit. It returns immediately if entries were removed but not released. It returns ErrShut if this side is
+// shut, and in a client ErrGone if lnetd is gone. It blocks only the goroutine, not its thread, except for a while
+// after the last entry if SetWaiting has been called.
 func (c *Consumer) Wait(until time.Time) error { return c.wait(until, false) }
 
 // wait implements Wait. If bell is set, wait also returns when a token arrives although the ring is empty.
 func (c *Consumer) wait(until time.Time, bell bool) error {
-	if c.Pending() {
+	if c.Pending() || c.ready != nil && polling.Acquire() && c.waitAwake(until) {
 		c.bell.woken.Store(false)
 		return nil
 	}
+	return c.sleepAtDescriptor(until, bell)
+}
+
+// waitAwake polls, then sleeps on the flag for a while, and reports whether wait can return. The caller has acquired a
+// place (polling.Acquire), which waitAwake releases.
+func (c *Consumer) waitAwake(until time.Time) bool {
+	defer polling.Release()
+	return c.poll(until) || c.onFlag && c.sleepOnFlag(until)
+}
+
+// poll polls before a sleep, and reports whether wait can return.
+func (c *Consumer) poll(until time.Time) bool {
+	polled, ok := c.poller.Poll(until, c.ready)
+	if polled {
+		c.CountPoll(ok)
+	}
+	return ok && !c.bell.shut.Load()
+}
+
+// sleepOnFlag sleeps on the flag for a while, and reports whether wait can return. It does not notice the end of the
+// other side, so it sleeps for a limited time.
+func (c *Consumer) sleepOnFlag(until time.Time) (ok bool) {
+	end := time.Now().Add(wordSleepTime)
+	if !until.IsZero() && until.Before(end) {
+		end = until
+	}
+	for !c.ready() {
+		d := time.Until(end)
+		if d <= 0 {
+			return false
+		}
+		c.wordSleeps.add(1)
+		c.bell.prepareSleepOnFlag()
+		if !c.ready() {
+			c.timeout = unix.NsecToTimespec(int64(d))
+			waitFutex(c.bell.flag, uint32(onWord), &c.timeout)
+			if c.bell.flag.Load() != uint32(onWord) && !c.bell.interrupted() {
+				c.bell.reads.add(1)
+			}
+		}
+		c.bell.finishSleepOnFlag()
+	}
+	return !c.bell.shut.Load()
+}
+
+// sleepAtDescriptor sleeps until wait can return.
+func (c *Consumer) sleepAtDescriptor(until time.Time, bell bool) error {
 	for {
 		c.bell.setDeadline(until)
 		c.bell.prepareSleep()
@@ -110,8 +179,8 @@ func (c *Consumer) Wake() { c.bell.forceWake() }
 // ConsumerStats are the statistics of a consumer (transport 9.7).
 type ConsumerStats struct {
 	// Released is the number of released entries. Sleeps is how often the consumer announced that it would
-	// sleep, and Reads how often it read a token, which is a system call. ProducerStats.Wakeups of the other
-	// side never exceeds Sleeps.
+	// sleep, and Reads how often the other side woke it. ProducerStats.Wakeups of the other side never exceeds
+	// Sleeps.
 	Released, Sleeps, Reads uint64
 }
 

@@ -21,8 +21,8 @@ import (
 //	128  SQ head u32      lnetd      submissions read
 //	192  CQ tail u32      lnetd      completions written
 //	256  CQ head u32      client     completions read
-//	320  SQ sleeping u32  lnetd      1: lnetd must be woken; set to 0 by the side that wakes it
-//	384  CQ sleeping u32  client     1: the client must be woken; set to 0 by the side that wakes it
+//	320  SQ sleeping u32  lnetd      1, 2: lnetd must be woken; set to 0 by the side that wakes it
+//	384  CQ sleeping u32  client     1, 2: the client must be woken; set to 0 by the side that wakes it
 //	448  3 x u64          lnetd      statistics: submissions taken, sleeps, tokens read
 //	512  2 x u64          lnetd      statistics: completions put, tokens written
 //	576  SQ posted u32    lnetd      submissions carried out

@@ -4,6 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/lnetd/lnetd/memory/polling"
 )
 
 // In each pair, both functions store one word and then load the other one. If both loads preceded both
@@ -46,36 +49,45 @@ func bellLitmus(t *testing.T, which int, rounds uint32) {
 			l.consumer.Release()
 			_, _ = l.put(1)
 		},
-		func() bool { l.producer.Publish(); return l.producer.Claim() },
+		func() bool { l.producer.Publish(); return l.producer.Claim() != 0 },
 		func() bool { l.consumer.bell.prepareSleep(); return l.consumer.Pending() })
 }
 
-// litmus runs both sides concurrently after prepare, repeatedly. At least one of them must see the other.
+// litmus runs both sides concurrently after prepare, repeatedly. At least one of them must see the other. On a busy
+// machine a round takes milliseconds, and the sides seldom run at the same time; after enough seconds a hundredth of
+// the rounds will do.
 func litmus(t *testing.T, rounds uint32, prepare func(), one, other func() bool) {
 	t.Helper()
+	const enough = 5 * time.Second
 	var begun, ended atomic.Uint32
-	var saw atomic.Bool
+	var saw, stop atomic.Bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for n := range rounds {
-			await(&begun, n+1)
+		for n := uint32(1); ; n++ {
+			await(&begun, n)
+			if stop.Load() {
+				return
+			}
 			saw.Store(one())
-			ended.Store(n + 1)
+			ended.Store(n)
 		}
 	})
-	lost := 0
-	for n := range rounds {
+	lost, n := 0, uint32(0)
+	for start := time.Now(); n < rounds && (n < rounds/100 || time.Since(start) < enough); {
 		prepare()
-		begun.Store(n + 1)
+		n++
+		begun.Store(n)
 		found := other()
-		await(&ended, n+1)
+		await(&ended, n)
 		if !found && !saw.Load() {
 			lost++
 		}
 	}
+	stop.Store(true)
+	begun.Store(n + 1)
 	wg.Wait()
 	if lost > 0 {
-		t.Errorf("%d of %d times neither side saw the other", lost, rounds)
+		t.Errorf("%d of %d times neither side saw the other", lost, n)
 	}
 }
 
@@ -83,7 +95,7 @@ func litmus(t *testing.T, rounds uint32, prepare func(), one, other func() bool)
 func await(counter *atomic.Uint32, n uint32) {
 	for looks := 1; counter.Load() < n; looks++ {
 		if looks%256 == 0 {
-			Yield()
+			polling.Yield()
 		}
 	}
 }

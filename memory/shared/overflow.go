@@ -31,9 +31,9 @@ type CompletionConsumer struct {
 	overflow *atomic.Uint32
 }
 
-// ReleaseAndClaim is like Release. It reports whether the caller must call SubmissionProducer.Wake, because
-// lnetd keeps completions for which the ring had no room. It costs one load more than Release if lnetd keeps
-// none.
+// ReleaseAndClaim is like Release. It reports whether the caller must wake lnetd by
+// SubmissionProducer.ClaimAnyway, because lnetd keeps completions for which the ring had no room. It costs one
+// load more than Release if lnetd keeps none.
 func (c *CompletionConsumer) ReleaseAndClaim() (wake bool) {
 	c.Release()
 	return c.overflow.Load() != 0 && c.overflow.Swap(0) != 0

@@ -45,7 +45,7 @@ func TestOverflow(t *testing.T) {
 	release := func() {
 		if c.Completions.ReleaseAndClaim() {
 			delay(client.random)
-			c.Submissions.Wake()
+			c.Submissions.Wake(c.Submissions.ClaimAnyway())
 		}
 	}
 	for n := range rounds {

@@ -3,7 +3,6 @@ package shared
 import (
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,19 +37,8 @@ func (p *posted) prepareSleep() { p.waiting.Swap(1) }
 // sleep blocks the thread until the flag is 0, but at most for d.
 func (p *posted) sleep(d time.Duration) {
 	p.timeout = unix.NsecToTimespec(int64(d))
-	// The caller checks again, whatever the result is.
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(p.waiting)), futexWait, 1, uintptr(unsafe.Pointer(&p.timeout)), 0, 0)
+	waitFutex(p.waiting, 1, &p.timeout)
 }
 
-// wake wakes one thread that sleeps on the flag. If the memory is no longer mapped, the kernel returns an
-// error, which is ignored.
-func (p *posted) wake() {
-	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(p.waiting)), futexWake, 1)
-}
-
-// Operations of the futex system call, without FUTEX_PRIVATE_FLAG, because another process uses the word as
-// well.
-const (
-	futexWait = 0
-	futexWake = 1
-)
+// wake wakes one thread that sleeps on the flag. It has no effect if the memory is no longer mapped.
+func (p *posted) wake() { wakeFutex(p.waiting) }

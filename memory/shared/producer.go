@@ -22,7 +22,7 @@ var ErrShut = errors.New("the ring is shut")
 // and Publish; the caller ensures this, usually with the lock of its credits. Claim and Wake are safe for
 // concurrent use. They are separate methods so that the system call in Wake can be made without that lock:
 //
-//	lock; Room; Slot, Advance, ...; Publish; wake := Claim; unlock; if wake { Wake }
+//	lock; Room; Slot, Advance, ...; Publish; w := Claim; unlock; Wake(w)
 //
 // Only Wake makes system calls. No method blocks. The methods allocate nothing but errors.
 type Producer struct {
@@ -64,13 +64,21 @@ func (p *Producer) Room() (int, error) {
 	return int(p.count - (p.next - head)), nil
 }
 
+// HasRoom is Room for a caller that needs one entry only. It does not load the other side's counter, which is often in
+// the cache of another processor, while its last value leaves room.
+func (p *Producer) HasRoom() (bool, error) {
+	if p.next-p.head < p.count {
+		return true, nil
+	}
+	room, err := p.Room()
+	return room > 0, err
+}
+
 // Slot returns the memory of the next entry, or nil if the ring is full. The caller writes all bytes of the
 // entry and then calls Advance. The error is ErrRing.
 func (p *Producer) Slot() ([]byte, error) {
-	if p.next-p.head == p.count {
-		if room, err := p.Room(); room == 0 {
-			return nil, err
-		}
+	if ok, err := p.HasRoom(); !ok {
+		return nil, err
 	}
 	at := uint64(p.next&(p.count-1)) * uint64(p.size)
 	return p.entries[at : at+uint64(p.size)], nil
@@ -90,20 +98,16 @@ func (p *Producer) Publish() {
 	}
 }
 
-// Claim reports whether the caller must call Wake, because the other side sleeps or is about to, and no other
+// Claim returns what the caller must pass to Wake: nonzero if the other side sleeps or is about to, and no other
 // goroutine has claimed it. It costs one load if the other side is awake.
-func (p *Producer) Claim() bool { return p.bell.claimSleeper() }
+func (p *Producer) Claim() Wakeup { return p.bell.claimSleeper() }
 
-// Wake wakes the other side. The caller calls it after Claim has returned true. It has no effect if the other
-// side is gone or has too many unread tokens.
-func (p *Producer) Wake() { p.bell.sendToken() }
+// Wake wakes the other side as Claim has returned; it does nothing if w is 0. It has no effect if the other side
+// is gone or has too many unread tokens. It may be called when the memory is no longer mapped.
+func (p *Producer) Wake(w Wakeup) { p.bell.wake(w) }
 
 // Ring wakes the other side if it sleeps and no other goroutine wakes it: Claim and Wake in one call.
-func (p *Producer) Ring() {
-	if p.Claim() {
-		p.Wake()
-	}
-}
+func (p *Producer) Ring() { p.Wake(p.Claim()) }
 
 // ProducerStats are the statistics of a producer (transport 9.7).
 type ProducerStats struct {
@@ -139,6 +143,9 @@ func (p *SubmissionProducer) PrepareWait() { p.posted.prepareSleep() }
 // WaitPosted blocks a thread until lnetd has carried out more submissions, until WakePosted is called, or
 // until d has passed. It returns immediately if one of these happened after PrepareWait. It may return early.
 func (p *SubmissionProducer) WaitPosted(d time.Duration) { p.posted.sleep(d) }
+
+// ClaimAnyway is like Claim, but its result also makes an awake lnetd check the client's counters once more.
+func (p *SubmissionProducer) ClaimAnyway() Wakeup { return p.bell.claimAnyway() }
 
 // WakePosted ends a WaitPosted that is in progress or that PrepareWait has announced. It is safe for
 // concurrent use.

@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
@@ -29,7 +32,7 @@ type library struct {
 	process *mpi.Process
 	server  *clients.Server
 	served  chan error // the result of server.Serve
-	dir     string     // has the socket, and nothing else
+	file    *os.File   // of the socket
 	socket  cString    // its path
 }
 
@@ -87,25 +90,53 @@ func first() bool {
 
 // serve hosts clients over the node of the process.
 func (l *library) serve() error {
-	path, err := socketPath()
+	listener, file, err := listen()
 	if err != nil {
 		return err
 	}
-	l.dir = filepath.Dir(path)
-	listener, err := clients.Listen(path, -1)
-	if err == nil {
-		l.server, err = clients.New(clients.Config{Core: inproc.New(l.process.Node())})
-		if err != nil {
-			err = errors.Join(err, listener.Close())
-		}
+	if l.server, err = clients.New(clients.Config{Core: inproc.New(l.process.Node())}); err != nil {
+		return errors.Join(err, listener.Close(), file.Close())
 	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(l.dir))
-	}
-	l.socket = newCString(path)
+	l.file = file
+	l.socket = newCString(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
 	l.served = make(chan error, 1)
-	go func() { l.served <- l.server.Serve(listener) }()
+	go func() { l.served <- l.server.Serve(ownListener{listener}) }()
 	return nil
+}
+
+// ownListener accepts connections of this process. Other processes of the same user reach the socket too, through /proc.
+type ownListener struct{ *unixsocket.Listener }
+
+// AcceptUnix implements clients.Listener. It closes connections of other processes.
+func (l ownListener) AcceptUnix() (*net.UnixConn, error) {
+	for {
+		conn, err := l.Listener.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if peer, err := unixsocket.PeerOf(conn); err == nil && int(peer.PID) == os.Getpid() {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+// listen creates the socket, and opens its file, which it removes: nothing is left behind if the process is killed. The
+// descriptor of the file is a path by which this process connects to the socket.
+func listen() (*unixsocket.Listener, *os.File, error) {
+	path, err := socketPath()
+	if err != nil {
+		return nil, nil, err
+	}
+	listener, err := clients.Listen(path, -1)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(filepath.Dir(path)))
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err = errors.Join(os.NewSyscallError("open "+path, err), os.RemoveAll(filepath.Dir(path))); err != nil {
+		return nil, nil, errors.Join(err, listener.Close())
+	}
+	return listener, os.NewFile(uintptr(fd), path), nil
 }
 
 // socketPath returns a path for the socket, in a new directory that is for this user alone.
@@ -140,7 +171,7 @@ func finalize() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), job.DefaultTimeout, lnd.ErrTimeout)
 	defer cancel()
 	_ = l.process.Finish(ctx) // Close returns its error
-	err := errors.Join(l.server.Close(ctx), <-l.served, os.RemoveAll(l.dir))
+	err := errors.Join(l.server.Close(ctx), <-l.served, l.file.Close())
 	return errors.Join(l.process.Close(ctx), err)
 }
 
@@ -214,8 +245,11 @@ func errno(err error) syscall.Errno {
 		return m.errno
 	case errors.Is(err, boundary.ErrNoLibrary):
 		return syscall.ENOENT
-	case errors.Is(err, boundary.ErrLauncher), errors.Is(err, boundary.ErrThreads), errors.Is(err, boundary.ErrNotInitialized):
+	case errors.Is(err, boundary.ErrLauncher), errors.Is(err, boundary.ErrThreads), errors.Is(err, boundary.ErrNotInitialized),
+		errors.Is(err, mpi.ErrConfig):
 		return syscall.EINVAL
+	case errors.Is(err, boundary.ErrNoConnections):
+		return syscall.EOPNOTSUPP
 	case errors.Is(err, lnd.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return syscall.ETIMEDOUT
 	}

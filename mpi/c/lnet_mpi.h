@@ -15,9 +15,10 @@
  * Fork. A child must not call any function. The library contains the runtime of Go, which has threads and installs
  * handlers for signals.
  *
- * Files. While LNet runs, each rank has a directory with its socket: lnet and a number, in the directory that the
- * environment variable TMPDIR names, or in /tmp. It stays if the process ends without lnet_mpi_finalize(), for example
- * by MPI_Abort or a signal, and may then be removed.
+ * Files. lnet_mpi_init() creates a socket in the directory that the environment variable TMPDIR names, or in /tmp, and
+ * removes its file before it returns. This process reaches the socket through /proc; connections of other processes are
+ * closed. So nothing stays behind if the process later ends without lnet_mpi_finalize(), for example by MPI_Abort or a
+ * signal.
  */
 #ifndef LNET_MPI_H
 #define LNET_MPI_H
@@ -33,11 +34,13 @@ extern "C" {
  * lnet_mpi_init starts LNet in this process. comm is MPI_Comm_c2f(c) of a communicator, in Fortran the handle of the
  * communicator itself. LNet only duplicates c, and asks MPI_COMM_WORLD for its size and the largest tag. The function is
  * collective over c, and over proxies: if these are ranks of the same job, c must be MPI_COMM_WORLD. The environment
- * variable LNET_MPI_PORT names the port of proxies that are a separate job. It blocks until all processes have called
+ * variable LNET_MPI_PORT names the port of proxies that are a separate job, LNET_MPI_SPAWN the hosts of proxies that rank 0
+ * starts (docs/mpi.md). It blocks until all processes have called
  * it, at most for a minute. After an error the program should call MPI_Abort. It may be called once in a process.
  *
  * Errors: -EINVAL: MPI is not initialized with MPI_THREAD_MULTIPLE, or is finalized, or the mpirun is that of another
- * library; -ENOENT: lnetd-openmpi.so or lnetd-mpich.so is neither beside the program nor in /usr/lib/lnetd; -ETIMEDOUT:
+ * library, or LNET_MPI_PORT and LNET_MPI_SPAWN are both set, or LNET_MPI_SPAWN is invalid; -EOPNOTSUPP: the MPI library
+ * cannot connect jobs or start processes, which these variables need; -ENOENT: lnetd-openmpi.so or lnetd-mpich.so is neither beside the program nor in /usr/lib/lnetd; -ETIMEDOUT:
  * other processes have not followed; -EBUSY: it was called before; -EIO: MPI or the system has failed, for example to
  * create the directory of the socket. If comm is no communicator, MPI calls the error handler of MPI_COMM_WORLD, which
  * ends the program unless the program has set another one.

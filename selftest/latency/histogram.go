@@ -1,6 +1,7 @@
 package latency
 
 import (
+	"math"
 	"math/bits"
 	"sync/atomic"
 	"time"
@@ -104,13 +105,14 @@ func (h *Histogram) Mean() time.Duration {
 }
 
 // Quantile returns the duration that the fraction q, 0 to 1, of all durations does not exceed. The result is
-// rounded up by at most 12.5 %, but never exceeds Max. It is 0 if the histogram is empty.
+// rounded up by at most 12.5 %, or within bucket 0 to its end, but never exceeds Max. It is 0 if the histogram is
+// empty.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {
 		return 0
 	}
-	rank := uint64(min(max(q, 0), 1)*float64(n-1)) + 1
+	rank := max(1, uint64(math.Ceil(min(max(q, 0), 1)*float64(n))))
 	var seen uint64
 	for k, c := range h.Counts {
 		if seen += c; seen >= rank {

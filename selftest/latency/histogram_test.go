@@ -50,8 +50,8 @@ func TestQuantiles(t *testing.T) {
 			t.Fatal(diff)
 		}
 		slices.Sort(list)
-		for _, q := range []float64{0, 0.5, 0.9, 0.99, 1} {
-			want := time.Duration(list[int(q*float64(len(list)-1))])
+		for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 1} {
+			want := time.Duration(list[max(0, int(math.Ceil(q*float64(len(list))))-1)])
 			if got := h.Quantile(q); got < want || got > max(want+want/8, 1024) {
 				t.Fatalf("quantile %v: %v, want %v", q, got, want)
 			}

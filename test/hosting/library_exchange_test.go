@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,12 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/testing/testenv"
+	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/remote"
 )
 
 // beAsker exchanges messages with an echo, one at a time: for each number in its input as many, and then it
 // says how long that took.
 func beAsker(ctx context.Context, o order, in *bufio.Scanner) error {
-	tm, err := join(ctx, o, 64)
+	start := join
+	if o.Kind == waits {
+		start = joinSynchronously
+	}
+	tm, err := start(ctx, o, 64)
 	if err != nil {
 		return err
 	}
@@ -38,22 +45,64 @@ func beAsker(ctx context.Context, o order, in *bufio.Scanner) error {
 		}
 		began := time.Now()
 		for range n {
-			if err := p.exchange(); err != nil {
+			if err := p.exchange(o.Kind == waits); err != nil {
 				return err
 			}
 		}
 		fmt.Println("time", time.Since(began).Nanoseconds())
 	}
 	p.out.EndPoint.Put()
+	if o.Kind == waits {
+		go func() {
+			for more := true; more; { // until the TM has stopped
+				more = deliver(tm) == nil
+			}
+		}()
+	}
 	return depart(ctx, tm, append(p.rooms, p.out)...)
 }
 
-// exchange sends a message, and waits until it was sent and the answer has come.
-func (p *pinger) exchange() error {
+// waits is the kind of an asker that waits for events itself. Otherwise the TM's worker calls the callbacks, which wake
+// the asker.
+const waits = "waits"
+
+// joinSynchronously is join for a program that calls deliver.
+func joinSynchronously(ctx context.Context, o order, completions int) (*transport.TransferMachine, error) {
+	d, err := transport.NewDomain(ctx, remote.New(remote.Config{Path: o.Socket, Program: o.Role, Completions: completions}))
+	if err != nil {
+		return nil, err
+	}
+	tm, err := d.NewTM(nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(tm.DeliverSynchronously(), tm.Start(o.At)); err != nil {
+		return nil, err
+	}
+	return tm, tm.Await(ctx, transport.StateStarted)
+}
+
+// deliver waits for events and calls their callbacks.
+func deliver(tm *transport.TransferMachine) error {
+	if err := tm.Wait(time.Time{}); err != nil {
+		return err
+	}
+	_, err := tm.DeliverAll()
+	return err
+}
+
+// exchange sends a message, and waits until it was sent and the answer has come. With waits it delivers the events
+// itself.
+func (p *pinger) exchange(waits bool) error {
 	p.number++
 	binary.LittleEndian.PutUint64(p.out.Bytes(), p.number)
 	if err := p.tm.Add(p.out); err != nil {
 		return err
+	}
+	for waits && (len(p.sent) == 0 || len(p.answers) == 0) {
+		if err := deliver(p.tm); err != nil {
+			return err
+		}
 	}
 	if err := <-p.sent; err != nil {
 		return err
@@ -92,17 +141,22 @@ func startExchanges(t testing.TB, count, perRound int) *exchangeBench {
 		x.hosts = append(x.hosts, launch(t, settings{host: host + 1, listen: port}))
 	}
 	x.addFloor([]string{"eventfd", "tcp"}[count-1])
-	x.add("C", 1, func(arguments ...string) *guest {
-		return run(t, order{Role: "exchange.c"}, exec.Command(library.compile(t, "exchange.c"), arguments...))
-	})
-	x.add("Go", 2, func(arguments ...string) *guest {
-		o := order{Role: "echo", Socket: arguments[1], At: arguments[2]}
-		if arguments[0] == "ask" {
-			o.Role, o.To = "asker", arguments[3]
-		}
-		return begin(t, o)
-	})
-	x.add("Python", 3, func(arguments ...string) *guest {
+	for i, spin := range []string{"-", "0"} { // "0": programs sleep at once
+		x.add([]string{"C", "C-asleep"}[i], 1+i, func(arguments ...string) *guest {
+			c := exec.Command(library.compile(t, "exchange.c"), append([]string{spin}, arguments...)...)
+			return run(t, order{Role: "exchange.c"}, c)
+		})
+	}
+	for i, kind := range []string{waits, "callbacks"} {
+		x.add([]string{"Go", "Go-async"}[i], 3+i, func(arguments ...string) *guest {
+			o := order{Role: "echo", Socket: arguments[1], At: arguments[2]}
+			if arguments[0] == "ask" {
+				o.Role, o.To, o.Kind = "asker", arguments[3], kind
+			}
+			return begin(t, o)
+		})
+	}
+	x.add("Python", 5, func(arguments ...string) *guest {
 		modules, err := filepath.Abs("../../client/python")
 		if err != nil {
 			t.Fatal(err)
@@ -211,8 +265,9 @@ func TestLibraryExchange(t *testing.T) {
 	}
 }
 
-// A round trip of 64 bytes between two programs, and what it costs: in C, Go and Python, over one lnetd and over
-// two, beside two processes with system calls only. -benchtime 25x is the number of rounds.
+// A round trip of 64 bytes between two programs, and what it costs: in C, with and without a spin before they sleep, Go
+// and Python, over one lnetd and over two, beside two processes with system calls only. -benchtime 25x is the number of
+// rounds.
 func BenchmarkLibraryExchange(b *testing.B) {
 	for i, name := range []string{"one", "two"} {
 		b.Run(name, func(b *testing.B) {

@@ -1,6 +1,8 @@
 package hosting
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
@@ -47,6 +49,7 @@ func TestLibrarySoak(t *testing.T) {
 				s.daemons = append(s.daemons, launch(t, s.hosts[host]))
 				empty = append(empty, s.daemons[host].figures())
 			}
+			defer s.explain()
 			s.server = s.run("server", s.far().socket, s.address())
 			s.server.Expect("up")
 
@@ -133,6 +136,19 @@ func (s *librarySoak) killDaemon(asker *guest) {
 	for range 2 { // the first may have ended before
 		asker.Expect("round")
 	}
+}
+
+// explain logs the state of the clients after a failure.
+func (s *librarySoak) explain() {
+	if !s.t.Failed() {
+		return
+	}
+	for i, d := range s.daemons {
+		all, err := d.control.Clients(context.Background())
+		state, _ := json.Marshal(all)
+		s.t.Logf("lnetd %d of %d: %v; its clients: %s", i+1, len(s.daemons), err, state)
+	}
+	s.t.Logf("the server:\n%s", s.server.Output())
 }
 
 func (s *librarySoak) figures() (all []figures) {

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -225,7 +228,27 @@ func holdIdleDomains(ctx context.Context, o order, in *bufio.Scanner) error {
 	return nil // the kernel closes everything
 }
 
-// Many idle clients use memory, but no processor time.
+// wakeups returns how often threads of a process have waited so far.
+func wakeups(t *testing.T, pid int) (n int) {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+		var one int
+		_, _ = fmt.Sscan(after, &one) // 0 if there is no such line
+		n += one
+	}
+	return n
+}
+
+// Many idle clients use memory, but no processor time, and lnetd does not wake because of them.
 func TestManyIdle(t *testing.T) {
 	processes, each, length := 2, 16, 200*time.Millisecond
 	if *long {
@@ -233,15 +256,26 @@ func TestManyIdle(t *testing.T) {
 	}
 	d := launch(t, settings{host: 1})
 	before := d.figures()
+	pid := d.cmd.Process.Pid
+	emptyTime, emptyWakeups := processorTime(t, pid), wakeups(t, pid)
+	time.Sleep(length)
+	emptyTime, emptyWakeups = processorTime(t, pid)-emptyTime, wakeups(t, pid)-emptyWakeups
 	var all []*guest
 	for range processes {
 		all = append(all, enter(t, order{Role: "crowd", ID: each, Socket: d.socket, At: d.nid + ":12345:41:*"}))
 	}
 	n := processes * each
+	time.Sleep(length) // Go's runtime returns memory that was used while the clients connected
 	during := d.figures()
+	woken := wakeups(t, pid)
 	time.Sleep(length)
-	used := processorTime(t, d.cmd.Process.Pid) - during.processor
-	t.Logf("%d idle clients, of %d processes: %v of lnetd's processor time in %v", n, processes, used, length)
+	used := processorTime(t, pid) - during.processor
+	woken = wakeups(t, pid) - woken
+	t.Logf("%d idle clients, of %d processes: %v of lnetd's processor time and %d wake-ups in %v; without clients %v and %d",
+		n, processes, used, woken, length, emptyTime, emptyWakeups)
+	if *long && woken > 2*emptyWakeups+n/2 {
+		t.Errorf("%d wake-ups in %v, %d without clients", woken, length, emptyWakeups)
+	}
 	t.Logf("lnetd: empty %v; with them %v; that is %.1f KiB of RSS, %.1f fds, %.1f maps, %.1f goroutines per client", before, during,
 		float64(during.rss-before.rss)/1024/float64(n), float64(during.fds-before.fds)/float64(n),
 		float64(during.maps-before.maps)/float64(n), float64(during.goroutines-before.goroutines)/float64(n))
@@ -249,8 +283,9 @@ func TestManyIdle(t *testing.T) {
 		g.Leave()
 	}
 	within(t, patience, "nobody is left", func() bool { return len(d.pids()) == 0 })
-	if now := d.figures(); now.memfds > before.memfds || now.memfdMaps > before.memfdMaps || now.fds > before.fds+8 || now.goroutines > before.goroutines+4 {
-		t.Errorf("before %v, after %v", before, now)
-	}
+	within(t, patience, "what they had is free", func() bool {
+		now := d.figures()
+		return now.memfds <= before.memfds && now.memfdMaps <= before.memfdMaps && now.fds <= before.fds+8 && now.goroutines <= before.goroutines+4
+	})
 	d.wantHealthy()
 }

@@ -142,12 +142,10 @@ func (s *server) trouble(what string, err error) {
 
 // message handles a message.
 func (s *server) message(e *transport.BufferEvent) {
-	if e.Err != nil {
-		s.trouble("receive", e.Err)
-		return
-	}
 	var p announcement
-	if err := p.get(e.Bytes()); err != nil {
+	if e.Err != nil {
+		s.unexpected("receive", e.Err) // a connection may be cut within a message
+	} else if err := p.get(e.Bytes()); err != nil {
 		s.trouble("message", err)
 	} else {
 		s.note(&p)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -56,8 +57,8 @@ func TestWorldIsTheApplications(t *testing.T) {
 func checkRecorded(t *testing.T, application, shim string) {
 	t.Helper()
 	without := []string{
-		"Cancel", "Comm_f2c", "Error_class", "Error_string", "Finalize", "Finalized", "Get_count", "Get_library_version",
-		"Initialized", "Open_port", "Query_thread", "Test_cancelled", "Testsome",
+		"Cancel", "Comm_f2c", "Comm_get_parent", "Error_class", "Error_string", "Finalize", "Finalized", "Get_count", "Get_library_version",
+		"Info_create", "Info_free", "Info_set", "Initialized", "Open_port", "Query_thread", "Test_cancelled", "Testsome",
 	}
 	symbols, err := open(t, application).DynamicSymbols()
 	if err != nil {
@@ -113,8 +114,8 @@ func TestCommonFunctions(t *testing.T) {
 			"Test_cancelled", "Testsome",
 		},
 		"MPI 2": {
-			"Comm_accept", "Comm_connect", "Comm_disconnect", "Comm_f2c", "Comm_get_attr", "Comm_set_errhandler", "Finalized",
-			"Init_thread", "Open_port", "Query_thread",
+			"Comm_accept", "Comm_connect", "Comm_disconnect", "Comm_f2c", "Comm_get_attr", "Comm_get_parent", "Comm_set_errhandler",
+			"Comm_spawn_multiple", "Finalized", "Info_create", "Info_free", "Info_set", "Init_thread", "Open_port", "Query_thread",
 		},
 		"MPI 3": {"Get_library_version"},
 	}
@@ -165,7 +166,7 @@ func TestApplicationComputes(t *testing.T) {
 		order := order{Role: "compute", Shims: programs, File: file, Limit: limit}
 		so := preloaded(t, l, "world")
 		out, err := l.run(t, "-n", "2", "env", "LD_PRELOAD="+so, "LIBRARY_LEVEL="+single, "GOMAXPROCS=1",
-			rankEnv+"="+order.String(), program)
+			process.Order(t, rankEnv, order), program)
 		if err != nil || strings.Count(out, "done ") != 2 || strings.Count(out, "the library grants level "+single+"\n") != 2 {
 			t.Errorf("%v\n%s", err, out)
 		}

@@ -62,8 +62,8 @@ func TestConnect(t *testing.T) {
 		c := newConnection(s)
 		if l.kind == shim.MPICH {
 			p := c.startProxies(l)
-			if err := p.end(); err == nil || !strings.Contains(p.printed(), boundary.ErrNoConnections.Error()) {
-				t.Errorf("%v\n%s", err, p.printed())
+			if err := p.Wait(); err == nil || !strings.Contains(p.Output(), boundary.ErrNoConnections.Error()) {
+				t.Errorf("%v\n%s", err, p.Output())
 			}
 			if out, err := l.with(job.PortVariable+"=any").run(t, "-n", "3", filepath.Join(programs, "mpiping")); err == nil || !strings.Contains(out, boundary.ErrNoConnections.Error()) {
 				t.Errorf("%v\n%s", err, out)
@@ -74,8 +74,8 @@ func TestConnect(t *testing.T) {
 		for range 2 {
 			p := c.startProxies(l)
 			s.talk(c.application(l).start(t, fmt.Sprint(talkers), s.order("talk")))
-			if err := p.end(); err != nil {
-				t.Errorf("%v\n%s", err, p.printed())
+			if err := p.Wait(); err != nil {
+				t.Errorf("%v\n%s", err, p.Output())
 			}
 			if _, err := os.Stat(c.file); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the proxies have left their file: %v", err)
@@ -102,20 +102,47 @@ func TestConnectFails(t *testing.T) {
 		defer cancel()
 		port, err := job.Port("file:" + c.file)(ctx)
 		if err != nil {
-			t.Fatalf("%v\n%s", err, p.printed())
+			t.Fatalf("%v\n%s", err, p.Output())
 		}
 		j.await("up", 2)
 		s.awaitProxies(0, 1)
-		if err := j.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.end(); err == nil || !strings.Contains(p.printed(), lnd.ErrTimeout.Error()) {
-			t.Errorf("%v\n%s", err, p.printed())
+		j.Signal(os.Kill)
+		if err := p.Wait(); err == nil || !strings.Contains(p.Output(), lnd.ErrTimeout.Error()) {
+			t.Errorf("%v\n%s", err, p.Output())
 		}
 		s.awaitProxies(0, 0)
 		l = l.with(job.PortVariable + "=" + port)
 		if out, err := l.run(t, "-n", "2", filepath.Join(programs, "mpiping"), "-timeout", "3"); err == nil {
 			t.Errorf("connected to a job that has ended\n%s", out)
+		}
+	})
+}
+
+// An application starts its proxy itself, and both do what they do in TestProxy. A proxy that cannot attach to its lnetd
+// ends the job, as does a program that does not exist. MPICH says that it cannot start processes.
+//
+// MT-2, MPI-6, MPI-17
+func TestSpawn(t *testing.T) {
+	built(t)
+	onLibraries(t, func(t *testing.T, l library) {
+		s := newSite(t, 1)
+		proxy := s.proxies()[3:] // behind ":", "-n" and "1"
+		spawn := func(words ...string) library {
+			return l.with(job.SpawnVariable + "=localhost " + strings.Join(words, " "))
+		}
+		ranks := filepath.Join(programs, "mpiping")
+		if l.kind == shim.MPICH {
+			if out, err := spawn(proxy...).run(t, "-n", "2", ranks); err == nil || !strings.Contains(out, boundary.ErrNoConnections.Error()) {
+				t.Errorf("%v\n%s", err, out)
+			}
+			return
+		}
+		s.talk(spawn(proxy...).start(t, fmt.Sprint(talkers), s.order("talk")))
+		if out, err := spawn(append(proxy, "--nid", "127.0.0.9@mpi", "--attach-timeout", "1s")...).run(t, "-n", "2", ranks); err == nil {
+			t.Errorf("started with a proxy of no NI\n%s", out)
+		}
+		if out, err := spawn("/nonexistent").run(t, "-n", "2", ranks); err == nil {
+			t.Errorf("started a program that does not exist\n%s", out)
 		}
 	})
 }
@@ -138,5 +165,5 @@ func (c *connection) application(l library) library {
 // startProxies starts the job of proxies.
 func (c *connection) startProxies(l library, options ...string) *running {
 	words := c.site.proxies(append(options, "--listen", c.file)...)
-	return l.launch(c.site.t, limit, words[1:]...) // the words begin with ":"
+	return l.launch(c.site.t, words[1:]...) // the words begin with ":"
 }

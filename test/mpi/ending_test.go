@@ -30,8 +30,8 @@ func TestTerminatedProxy(t *testing.T) {
 		if err := syscall.Kill(j.proxy(), syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		if err := j.end(); err == nil || !strings.Contains(j.printed(), "lnet-mpi-proxy: ended by signal: terminated") {
-			t.Errorf("%v\n%s", err, j.printed())
+		if err := j.Wait(); err == nil || !strings.Contains(j.Output(), "lnet-mpi-proxy: ended by signal: terminated") {
+			t.Errorf("%v\n%s", err, j.Output())
 		}
 		s.awaitProxies(0, 0)
 	})
@@ -46,10 +46,8 @@ func TestKillMpirun(t *testing.T) {
 		s := newSite(t, 1)
 		j := l.start(t, "2", s.order("idle"), s.proxies()...)
 		j.await("up", 2)
-		all := descendants(t, j.cmd.Process.Pid)
-		if err := j.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		all := descendants(t, j.PID())
+		j.Signal(os.Kill)
 		s.awaitProxies(0, 0)
 		daemontest.Within(t, patience, "the processes of the job", func() error {
 			for _, p := range all {
@@ -61,14 +59,14 @@ func TestKillMpirun(t *testing.T) {
 		})
 		j = l.start(t, "2", s.order("idle"), s.proxies()...)
 		s.stopLoad(j.await("up", 2))
-		if err := j.end(); err != nil {
-			t.Errorf("%v\n%s", err, j.printed())
+		if err := j.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, j.Output())
 		}
 	})
 }
 
 // runs reports whether the process has not ended. If another process has its PID now, it has.
-func (p process) runs() bool {
+func (p program) runs() bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
 		return false
@@ -90,9 +88,9 @@ func TestOnError(t *testing.T) {
 			words := s.proxies("--on-error", action)
 			words = append(append([]string{}, words[:3]...), append([]string{"env", "LD_PRELOAD=" + so}, words[3:]...)...)
 			j := l.start(t, "1", s.order("fault"), words...)
-			err := j.end()
-			if !strings.Contains(j.printed(), "a send of the proxy fails") || (err == nil) != (action == "return") {
-				t.Errorf("%s: %v\n%s", action, err, j.printed())
+			err := j.Wait()
+			if !strings.Contains(j.Output(), "a send of the proxy fails") || (err == nil) != (action == "return") {
+				t.Errorf("%s: %v\n%s", action, err, j.Output())
 			}
 		}
 	})

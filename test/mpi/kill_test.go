@@ -52,8 +52,8 @@ func TestKill(t *testing.T) {
 			begin := time.Now()
 			victim := j.kill(r, ranks+1, time.Second)
 			killed := time.Now()
-			if err := j.end(); err == nil {
-				t.Fatalf("kill %d of %s: the job ends without an error:\n%s", k, victim, j.printed())
+			if err := j.Wait(); err == nil {
+				t.Fatalf("kill %d of %s: the job ends without an error:\n%s", k, victim, j.Output())
 			}
 			t.Logf("kill %d, %s after %s: the job has ended after %s", k, victim, killed.Sub(begin).Round(time.Millisecond),
 				time.Since(killed).Round(time.Millisecond))
@@ -73,8 +73,8 @@ func TestKill(t *testing.T) {
 			s.stopLoad(all)
 		}
 		for _, j := range []*running{j, first} {
-			if err := j.end(); err != nil {
-				t.Errorf("%v\n%s", err, j.printed())
+			if err := j.Wait(); err != nil {
+				t.Errorf("%v\n%s", err, j.Output())
 			}
 		}
 		s.awaitProxies(0, 0)
@@ -90,19 +90,21 @@ func TestKillLnetd(t *testing.T) {
 		const ranks = 2
 		s := newSite(t, 1)
 		c := s.count()
-		j := l.start(t, fmt.Sprint(ranks), s.order("load"), s.proxies()...)
+		o := s.order("load")
+		o.Stays = true // a rank that ends could end the job before the proxy has said why
+		j := l.start(t, fmt.Sprint(ranks), o, s.proxies()...)
 		c.awaitMore(t, j.await("up", ranks))
 		s.lnetd[0].Kill(t)
-		if err := j.end(); err == nil || !strings.Contains(j.printed(), "lnetd has ended the connection") {
-			t.Errorf("%v\n%s", err, j.printed())
+		if err := j.Wait(); err == nil || !strings.Contains(j.Output(), "lnetd has ended the connection") {
+			t.Errorf("%v\n%s", err, j.Output())
 		}
 		s.lnetd[0] = s.start(0)
 		j = l.start(t, fmt.Sprint(ranks), s.order("load"), s.proxies()...)
 		up := j.await("up", ranks)
 		c.awaitMore(t, up)
 		s.stopLoad(up)
-		if err := j.end(); err != nil {
-			t.Errorf("%v\n%s", err, j.printed())
+		if err := j.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, j.Output())
 		}
 	})
 }
@@ -114,18 +116,12 @@ func load(ctx context.Context, r *rank) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- untilEnd(ctx, r.inbox) }()
 	for {
-		for _, m := range r.Members() {
-			if !m.Proxy {
-				continue
-			}
-			if _, err := r.Node().Ping(ctx, lnet.ProcessID{NID: m.NID, PID: m.PID}, node.PingOptions{}); err != nil {
-				return fmt.Errorf("ping of %s: %w", m.NID, err)
-			}
+		err := r.loadOnce(ctx)
+		if err != nil && r.order.Stays {
+			<-ctx.Done()
 		}
-		for _, to := range r.targets {
-			if err := putAll(ctx, r.Node(), to); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 		select {
 		case err := <-stopped:
@@ -133,6 +129,24 @@ func load(ctx context.Context, r *rank) error {
 		default:
 		}
 	}
+}
+
+// loadOnce pings all proxies, and sends PUTs of all sizes to all targets.
+func (r *rank) loadOnce(ctx context.Context) error {
+	for _, m := range r.Members() {
+		if !m.Proxy {
+			continue
+		}
+		if _, err := r.Node().Ping(ctx, lnet.ProcessID{NID: m.NID, PID: m.PID}, node.PingOptions{}); err != nil {
+			return fmt.Errorf("ping of %s: %w", m.NID, err)
+		}
+	}
+	for _, to := range r.targets {
+		if err := putAll(ctx, r.Node(), to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // endSize is the size of the message that ends a load.
@@ -245,20 +259,20 @@ func (s *site) usage(k int) usage {
 // kill waits until n processes of the job run, and kills one of them after a random time up to d. It returns its name.
 func (j *running) kill(r *rand.Rand, n int, d time.Duration) string {
 	j.t.Helper()
-	var all []process
-	for over := time.Now().Add(patience); len(all) < n; time.Sleep(10 * time.Millisecond) {
-		all = slices.DeleteFunc(descendants(j.t, j.cmd.Process.Pid), func(p process) bool {
+	var all []program
+	daemontest.Within(j.t, patience, "processes of the job", func() error {
+		all = slices.DeleteFunc(descendants(j.t, j.PID()), func(p program) bool {
 			return p.name != "lnet-mpi-proxy" && p.name != filepath.Base(os.Args[0])
 		})
-		if time.Now().After(over) {
-			j.t.Fatalf("only %v run:\n%s", all, j.printed())
+		if len(all) < n {
+			return fmt.Errorf("only %v run:\n%s", all, j.Output())
 		}
-	}
+		return nil
+	})
 	victim := all[r.IntN(len(all))]
-	select {
-	case <-j.ended:
-		j.t.Fatalf("the job has ended too early:\n%s", j.printed())
-	case <-time.After(time.Duration(r.Int64N(int64(d)))):
+	<-time.After(time.Duration(r.Int64N(int64(d))))
+	if !j.Running() {
+		j.t.Fatalf("the job has ended too early:\n%s", j.Output())
 	}
 	if err := syscall.Kill(victim.pid, syscall.SIGKILL); err != nil {
 		j.t.Fatalf("kill %+v: %v", victim, err)
@@ -266,20 +280,20 @@ func (j *running) kill(r *rand.Rand, n int, d time.Duration) string {
 	return victim.name
 }
 
-// process is a process of this machine.
-type process struct {
+// program is a process of this machine.
+type program struct {
 	pid  int
 	name string
 }
 
 // descendants returns the processes below one.
-func descendants(t testing.TB, pid int) []process {
+func descendants(t testing.TB, pid int) []program {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	children := make(map[int][]process) // by parent
+	children := make(map[int][]program) // by parent
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
 		if err != nil {
@@ -293,11 +307,11 @@ func descendants(t testing.TB, pid int) []process {
 			continue
 		}
 		if parent, err := strconv.Atoi(f[1]); err == nil {
-			children[parent] = append(children[parent], process{child, string(text[open+1 : end])})
+			children[parent] = append(children[parent], program{child, string(text[open+1 : end])})
 		}
 	}
-	var all []process
-	for queue := []process{{pid: pid}}; len(queue) > 0; queue = queue[1:] {
+	var all []program
+	for queue := []program{{pid: pid}}; len(queue) > 0; queue = queue[1:] {
 		all = append(all, children[queue[0].pid]...)
 		queue = append(queue, children[queue[0].pid]...)
 	}

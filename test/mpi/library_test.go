@@ -13,6 +13,9 @@ import (
 
 	"github.com/lnetd/lnetd/internal/lnetd/unixsocket"
 	"github.com/lnetd/lnetd/internal/testing/testenv"
+	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
+	"github.com/lnetd/lnetd/lnd/mpilnd/job"
+	"github.com/lnetd/lnetd/lnd/mpilnd/shim"
 )
 
 // buildLibraries compiles liblnetd and liblnet_mpi, once.
@@ -23,13 +26,13 @@ var buildLibraries = sync.OnceValue(func() error {
 	return run(exec.Command("../../mpi/c/build", programs))
 })
 
-// compileProgram compiles a program that uses liblnet_mpi, and returns its path. It is beside the shims.
+// compileProgram compiles a program that uses liblnet_mpi for a test, and returns its path. It is beside the shims.
 func compileProgram(t *testing.T, l library, compiler, source string, flags ...string) string {
 	t.Helper()
 	if err := buildLibraries(); err != nil {
 		t.Fatal(err)
 	}
-	to := filepath.Join(programs, strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))+"-"+compiler+"-"+l.kind)
+	to := filepath.Join(programs, strings.ReplaceAll(t.Name(), "/", "-")+filepath.Ext(source)+".program")
 	words := append([]string{"-Wall", "-Wextra", "-Werror"}, flags...)
 	words = append(words, "-o", to, source, "-I"+programs, "-L"+programs, "-Wl,-rpath,"+programs, "-llnet_mpi", "-llnetd", "-pthread")
 	if err := run(exec.Command(compiler+"."+l.kind, words...)); err != nil {
@@ -64,6 +67,16 @@ func (l library) checkPrints(t *testing.T, ranks int, program, want string, argu
 	}
 }
 
+// A rank offers buffers of several lengths, up to the longest message, and the other one moves the data in both
+// directions.
+func TestCBulk(t *testing.T) {
+	built(t)
+	onLibraries(t, func(t *testing.T, l library) {
+		program := compileProgram(t, l, "mpicc", "testdata/bulk.c", "-std=c11")
+		l.checkPrints(t, 2, program, "passed\n")
+	})
+}
+
 // A program in C uses liblnet_mpi wrongly, and gets the errors that lnet_mpi.h lists.
 //
 // MPI-3
@@ -72,16 +85,27 @@ func TestCMisuse(t *testing.T) {
 	onLibraries(t, func(t *testing.T, l library) {
 		program := compileProgram(t, l, "mpicc", "testdata/misuse.c", "-std=gnu11")
 		out, err := l.run(t, "-n", "2", program)
-		if err != nil || strings.Count(out, "passed\n") != 2 {
+		if err != nil || strings.Count(out, "passed") != 2 {
 			t.Errorf("%v\n%s", err, out)
 		}
 		l.checkPrints(t, 1, program, "passed\n", "early")
 		l.checkPrints(t, 1, program, "passed\n", "late")
+		const spawn = job.SpawnVariable
+		out, err = l.with(spawn+"=a,,b").run(t, "-n", "1", program, "invalid")
+		if err == nil || !strings.Contains(out, "init: mpi: invalid configuration: "+spawn+": a host") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if l.kind == shim.MPICH {
+			out, err = l.with(spawn+"=localhost").run(t, "-n", "1", program, "alone")
+			if err == nil || !strings.Contains(out, boundary.ErrNoConnections.Error()) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		}
 	})
 }
 
-// The socket is in the directory that TMPDIR names, or in /tmp if its path would be too long for a socket. That there is
-// no such directory is not reported as a missing shim.
+// The socket is created in the directory that TMPDIR names, or in /tmp if its path would be too long for a socket. A rank
+// that is killed leaves nothing there. That there is no such directory is not reported as a missing shim.
 func TestCSocket(t *testing.T) {
 	built(t)
 	onLibraries(t, func(t *testing.T, l library) {
@@ -93,6 +117,12 @@ func TestCSocket(t *testing.T) {
 		out, err := l.run(t, "-n", "1", "env", "TMPDIR="+long, program)
 		if err != nil || !strings.Contains(out, "passed\n") {
 			t.Errorf("%v\n%s", err, out)
+		}
+		short := testenv.SocketDir(t)
+		out, err = l.run(t, "-n", "1", "env", "TMPDIR="+short, program, "killed")
+		left, failed := filepath.Glob(filepath.Join(short, "lnet*"))
+		if err == nil || !strings.Contains(out, "killed at /proc/self/fd/") || failed != nil || len(left) > 0 {
+			t.Errorf("%v, %v, left behind: %q\n%s", err, failed, left, out)
 		}
 		missing := filepath.Join(t.TempDir(), "missing")
 		out, err = l.run(t, "-n", "1", "env", "TMPDIR="+missing, program, "broken")

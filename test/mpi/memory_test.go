@@ -38,10 +38,11 @@ func TestMemory(t *testing.T) {
 		o := s.order("flood")
 		o.Pings, o.Limit = *messages/ranks/2, limit+time.Duration(*messages)*time.Millisecond // a ping is two messages
 		j := l.start(t, fmt.Sprint(ranks), o, s.proxies()...)
-		j.awaitWithin(o.Limit, "warm", ranks)
+		j.Patience = o.Limit
+		j.await("warm", ranks)
 		proxy := j.proxy()
 		before := memory(t, proxy)
-		done := j.awaitWithin(o.Limit, "done", ranks)
+		done := j.await("done", ranks)
 		after := memory(t, proxy)
 		t.Logf("%s: after %d of %d messages the proxy has %d KiB, after all of them %d KiB", l.kind, *messages/warmth, *messages, before>>10, after>>10)
 		if after > before+noise {
@@ -51,8 +52,8 @@ func TestMemory(t *testing.T) {
 			checkIdle(t, l, proxy)
 		}
 		s.stopLoad(done)
-		if err := j.end(); err != nil {
-			t.Errorf("%v\n%s", err, j.printed())
+		if err := j.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, j.Output())
 		}
 	})
 }
@@ -103,12 +104,12 @@ func pingAll(ctx context.Context, r *rank, n int) error {
 // proxy returns the PID of the job's proxy.
 func (j *running) proxy() int {
 	j.t.Helper()
-	for _, p := range descendants(j.t, j.cmd.Process.Pid) {
+	for _, p := range descendants(j.t, j.PID()) {
 		if p.name == "lnet-mpi-proxy" {
 			return p.pid
 		}
 	}
-	j.t.Fatalf("no proxy runs:\n%s", j.printed())
+	j.t.Fatalf("no proxy runs:\n%s", j.Output())
 	return 0
 }
 

@@ -28,9 +28,10 @@ func runTests(m *testing.M) int {
 }
 
 // built builds lnetd, lnetdctl, lnet-mpi-proxy and mpiping, once. lnetd has no race detector: the tests of proxies run
-// its side with it.
+// its side with it. The test runs beside others, since jobs mostly wait.
 func built(t *testing.T) {
 	t.Helper()
+	t.Parallel()
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}

@@ -43,10 +43,10 @@ func (s *site) talk(j *running) {
 	}
 	for _, r := range up {
 		if _, err := s.node.Ping(t.Context(), r.id(t), node.PingOptions{}); err != nil {
-			t.Errorf("ping of rank %d: %v\n%s", r.Rank, err, j.printed())
+			t.Errorf("ping of rank %d: %v\n%s", r.Rank, err, j.Output())
 		}
 		if err := putAll(t.Context(), s.node, r.id(t)); err != nil {
-			t.Errorf("rank %d: %v\n%s", r.Rank, err, j.printed())
+			t.Errorf("rank %d: %v\n%s", r.Rank, err, j.Output())
 		}
 		if r.PID != up[0].PID || r.PID == lnet.PIDLustre {
 			t.Errorf("rank %d has the PID %s, rank 0 has %s", r.Rank, r.PID, up[0].PID)
@@ -55,8 +55,8 @@ func (s *site) talk(j *running) {
 	if err := <-received; err != nil {
 		t.Errorf("the node: %v", err)
 	}
-	if err := j.end(); err != nil {
-		t.Errorf("%v\n%s", err, j.printed())
+	if err := j.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, j.Output())
 	}
 	for k := range s.lnetd {
 		s.awaitOutput(k, false, pid, "clients")

@@ -5,13 +5,13 @@ package mpi
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/process"
 	"github.com/lnetd/lnetd/lnd/mpilnd"
 	"github.com/lnetd/lnetd/lnd/mpilnd/job"
 	"github.com/lnetd/lnetd/lnd/mpilnd/shim"
@@ -36,14 +36,7 @@ type order struct {
 	Limit   time.Duration // how long the job may take; 0: limit
 	File    string        // written when a rank has what it waits for
 	Pings   int           // of each rank
-}
-
-func (o order) String() string {
-	text, err := json.Marshal(o)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
+	Stays   bool          // a load whose message fails waits for the end of the job
 }
 
 // roles are what ranks do between the start and the end of LNet.
@@ -69,20 +62,9 @@ func TestMain(m *testing.M) {
 	if err := lnet.NameType(lnet.NamedType{Type: mpilnd.DefaultType, Name: "mpi", IP: true}); err != nil {
 		panic(err)
 	}
-	text := os.Getenv(rankEnv)
-	if text == "" {
-		os.Exit(runTests(m))
-	}
 	var r rank
-	err := json.Unmarshal([]byte(text), &r.order)
-	if err == nil {
-		err = r.run()
-	}
-	if err != nil {
-		fmt.Println("failed:", err)
-		os.Exit(3)
-	}
-	os.Exit(0)
+	process.Play(rankEnv, &r.order, r.run)
+	os.Exit(runTests(m))
 }
 
 // run starts LNet, does what the role says, and ends LNet.
@@ -159,11 +141,7 @@ func talk(ctx context.Context, r *rank) error {
 
 // say prints a process of the job for the test.
 func say(what string, m job.Member) {
-	text, err := json.Marshal(said{m.Rank, m.NID.String(), m.PID})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(what, string(text))
+	process.Say(what, said{m.Rank, m.NID.String(), m.PID})
 }
 
 // said is what say prints.

@@ -45,14 +45,14 @@ func TestSelftest(t *testing.T) {
 				words := append([]string{"lst", "quick", "--json", "--from", from, "--to", to, "--time", "1s"}, strings.Fields(test)...)
 				out, status := s.lnetd[0].Ctl(t, words...)
 				if t.Logf("%s to %s:\n%s", test, to, out); status != 0 {
-					t.Errorf("%q: status %d\n%s", words, status, j.printed())
+					t.Errorf("%q: status %d\n%s", words, status, j.Output())
 				}
 				checkRPCs(t, out)
 			}
 		}
 		s.stopLoad(up)
-		if err := j.end(); err != nil {
-			t.Errorf("%v\n%s", err, j.printed())
+		if err := j.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, j.Output())
 		}
 	})
 }

@@ -5,7 +5,9 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/lnetd/lnetd/internal/testing/daemontest"
 	"github.com/lnetd/lnetd/internal/testing/namespace"
 )
 
@@ -44,16 +46,16 @@ func TestBesideAnotherLNet(t *testing.T) {
 	_ = kernel.Close()
 }
 
-// listen opens a TCP listener in the host's namespace.
-func (h *host) listen(t *testing.T, address string) net.Listener {
+// listen opens a TCP listener in the host's namespace. An earlier one of this process may be open for a moment after
+// Close, in a process that another test is starting.
+func (h *host) listen(t *testing.T, address string) (l net.Listener) {
 	t.Helper()
-	var l net.Listener
-	if err := namespace.Do(h.name, func() (err error) {
-		l, err = net.Listen("tcp4", address)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	daemontest.Within(t, 10*time.Second, "a listener", func() error {
+		return namespace.Do(h.name, func() (err error) {
+			l, err = net.Listen("tcp4", address)
+			return err
+		})
+	})
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }

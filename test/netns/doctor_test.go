@@ -7,15 +7,72 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/internal/lnetd/diagnosis"
 	"github.com/lnetd/lnetd/internal/testing/daemontest"
-	"github.com/lnetd/lnetd/internal/testing/namespace"
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
+
+// plantedFaults is the minimum number of faults of TestDoctor.
+const plantedFaults = 45
+
+// Given hosts on which faults are planted one after the other, then "lnetdctl doctor" finds each with its code, its
+// evidence and a remedy, and finds nothing after the remedy. The log has a table of the faults.
+func TestDoctor(t *testing.T) {
+	testenv.NeedRoot(t)
+	t.Parallel()
+	scenes := map[string]func(*testing.T, *record){
+		"interfaces": faultyInterfaces, "waiting": faultyWaiting, "start": faultyStart, "peers": faultyPeers,
+		"hosts": faultyHosts, "twins": faultyTwins, "routes": faultyRoutes, "return": faultyReturn, "rails": faultyRails,
+		"router": faultyRouter, "limits": faultyLimits, "node": faultyNode, "proxies": faultyProxies,
+		"client": faultyClient,
+	}
+	var r record
+	var passed atomic.Int32
+	t.Run("faults", func(t *testing.T) {
+		for name, scene := range scenes {
+			t.Run(name, func(t *testing.T) { t.Parallel(); scene(t, &r); passed.Add(1) })
+		}
+	})
+	t.Logf("%d faults:\n%s", len(r.rows), r.table())
+	if int(passed.Load()) == len(scenes) && len(r.rows) < plantedFaults { // -run may name a scene
+		t.Errorf("%d faults were planted, want at least %d", len(r.rows), plantedFaults)
+	}
+}
+
+// planted is a fault that is planted on hosts.
+type planted struct {
+	name string
+	// plant causes the fault, and mend ends it. Each may be nil.
+	plant, mend func()
+	// fades means that lnetd ends the fault itself after some seconds, so that plant is called before each try.
+	fades bool
+	// args are arguments of doctor, and wrapper is a program that runs it, with its arguments.
+	args, wrapper []string
+	// code and evidence are those of the finding, or, if or is set, of a finding with that code. Others may be found, too.
+	code, or diagnosis.Code
+	evidence string
+	// healed are the arguments of doctor after mend, if not args. rest are the findings that are left then.
+	healed []string
+	rest   []diagnosis.Code
+}
+
+// record has the findings about planted faults.
+type record struct {
+	mu   sync.Mutex // guards rows
+	rows []string
+}
+
+// table returns the faults with code, evidence and remedy, as a table.
+func (r *record) table() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.Sort(r.rows)
+	return "| code | fault | evidence | remedy |\n|---|---|---|---|\n" + strings.Join(r.rows, "\n")
+}
 
 // doctor runs "lnetdctl doctor" on the host, through a wrapper if one is given, and returns the findings and the
 // exit status.
@@ -36,24 +93,61 @@ func (h *host) doctor(t *testing.T, wrapper []string, args ...string) ([]diagnos
 	return found.Findings, cmd.ProcessState.ExitCode()
 }
 
-// wantFindings waits until "lnetdctl doctor" on the host finds exactly the given codes. The evidence of the first
-// one must contain evidence. If there are no codes, the exit status must be 0.
-func (h *host) wantFindings(t *testing.T, args []string, evidence string, codes ...diagnosis.Code) {
+// suffer plants faults on hosts one after the other, and checks that doctor on the host h finds them.
+func (r *record) suffer(t *testing.T, h *host, faults ...planted) {
 	t.Helper()
-	daemontest.Within(t, 2*noticePatience, fmt.Sprintf("findings %v", codes), func() error {
+	for k := range faults {
+		f := &faults[k]
+		if f.plant != nil && !f.fades {
+			f.plant()
+		}
+		var found diagnosis.Finding
+		daemontest.Within(t, 2*noticePatience, f.name, func() error {
+			if f.fades {
+				f.plant()
+			}
+			findings, status := h.doctor(t, f.wrapper, f.args...)
+			k := slices.IndexFunc(findings, func(o diagnosis.Finding) bool {
+				return (o.Code == f.code || o.Code == f.or) && strings.Contains(o.Evidence, f.evidence)
+			})
+			if k < 0 || findings[k].Remedy == "" || findings[k].Page == "" {
+				return fmt.Errorf("no %s with %q in %+v", f.code, f.evidence, findings)
+			}
+			found = findings[k]
+			return checkStatus(findings, status)
+		})
+		r.mu.Lock()
+		r.rows = append(r.rows, fmt.Sprintf("| %s | %s | %s | %s |", found.Code, f.name, found.Evidence, found.Remedy))
+		r.mu.Unlock()
+		if f.mend != nil {
+			f.mend()
+		}
+		args := f.args
+		if f.healed != nil {
+			args = f.healed
+		}
+		h.wantFindings(t, "after "+f.name, args, f.rest...)
+	}
+}
+
+// wantFindings waits until "lnetdctl doctor" on the host finds exactly the given codes.
+func (h *host) wantFindings(t *testing.T, when string, args []string, codes ...diagnosis.Code) {
+	t.Helper()
+	daemontest.Within(t, 2*noticePatience, fmt.Sprintf("%s: findings %v", when, codes), func() error {
 		findings, status := h.doctor(t, nil, args...)
-		return compareFindings(findings, status, evidence, codes)
+		var found []diagnosis.Code
+		for k := range findings {
+			found = append(found, findings[k].Code)
+		}
+		if !slices.Equal(found, codes) {
+			return fmt.Errorf("%+v", findings)
+		}
+		return checkStatus(findings, status)
 	})
 }
 
-func compareFindings(findings []diagnosis.Finding, status int, evidence string, codes []diagnosis.Code) error {
-	found := []diagnosis.Code{}
-	for k := range findings {
-		found = append(found, findings[k].Code)
-	}
-	if diff := cmp.Diff(append([]diagnosis.Code{}, codes...), found); diff != "" {
-		return fmt.Errorf("codes (-want +got):\n%s%+v", diff, findings)
-	}
+// checkStatus checks that the exit status of doctor is that of the findings.
+func checkStatus(findings []diagnosis.Finding, status int) error {
 	want := 0
 	switch diagnosis.Worst(findings) {
 	case diagnosis.Warning:
@@ -64,173 +158,24 @@ func compareFindings(findings []diagnosis.Finding, status int, evidence string, 
 	if status != want {
 		return fmt.Errorf("exit status %d, want %d", status, want)
 	}
-	for k := range findings {
-		if strings.Contains(findings[k].Evidence, evidence) {
-			return nil
-		}
-	}
-	if len(findings) > 0 {
-		return fmt.Errorf("no %q in %+v", evidence, findings)
-	}
 	return nil
 }
 
 // firewall adds rules for arriving packets to the host. The returned function removes them.
 func (h *host) firewall(t *testing.T, rules ...string) (remove func()) {
 	t.Helper()
-	nft := func(text string) {
-		t.Helper()
-		cmd := exec.Command("ip", "netns", "exec", h.name, "nft", "-f", "-")
-		cmd.Stdin = strings.NewReader(text)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("nft: %v\n%s\n%s", err, text, out)
-		}
-	}
-	nft("add table inet wall\nadd chain inet wall in { type filter hook input priority 0; }\nadd rule inet wall in " +
-		strings.Join(rules, "\nadd rule inet wall in ") + "\n")
-	return func() { t.Helper(); nft("delete table inet wall\n") }
+	h.nft(t, "add table inet wall\nadd chain inet wall in { type filter hook input priority 0; }\nadd rule inet wall in "+
+		strings.Join(rules, "\nadd rule inet wall in ")+"\n")
+	return func() { t.Helper(); h.nft(t, "delete table inet wall\n") }
 }
 
-// Given a healthy pair, then doctor finds nothing. When the interface of a node breaks in one of several ways, then
-// doctor names the way, and finds nothing after the remedy.
-func TestDoctorInterfaces(t *testing.T) {
-	t.Parallel()
-	a, b := pair(t)
-	one, other := a.startWith(t, &configuration{}), b.startWith(t, &configuration{})
-	ip := func(args ...string) { t.Helper(); namespace.IP(t, append([]string{"-n", a.name}, args...)...) }
-	a.wantFindings(t, nil, "")
-	a.wantFindings(t, []string{b.nid()}, "")
-
-	ip("link", "set", "eth0", "down")
-	a.wantFindings(t, nil, "eth0 is switched off", diagnosis.InterfaceOff, diagnosis.NoNIUp)
-	ip("link", "set", "eth0", "up")
-	a.wantFindings(t, nil, "")
-
-	pull(t, 0, a)
-	a.wantFindings(t, nil, "eth0 has no carrier", diagnosis.NoCarrier, diagnosis.NoNIUp)
-	plug(t, 0, a)
-	a.wantFindings(t, nil, "")
-
-	ip("addr", "del", a.addr(0)+"/24", "dev", "eth0")
-	a.wantFindings(t, nil, "eth0 does not have the address "+a.addr(0), diagnosis.AddressMissing, diagnosis.NoNIUp)
-	ip("addr", "add", a.addr(0)+"/24", "dev", "eth0")
-	a.wantFindings(t, nil, "")
-
-	ip("addr", "add", a.addr(0)+"/32", "dev", "lo")
-	a.wantFindings(t, nil, "eth0 and lo both have "+a.addr(0), diagnosis.AddressTwice)
-	ip("addr", "del", a.addr(0)+"/32", "dev", "lo")
-	a.wantFindings(t, nil, "")
-	a.wantFindings(t, []string{b.nid()}, "")
-	other.Stop(t)
-	one.Stop(t)
-}
-
-// Given a node whose second NI is on an interface that does not exist, then doctor reports it, and names the
-// interface that has the address. When the interface exists, doctor finds nothing.
-func TestDoctorMissingInterface(t *testing.T) {
-	t.Parallel()
-	a, _ := pair(t)
-	d := a.run(t, nil, nil, nil, program(t, "lnetd"), "--control-socket", a.socket(), "--net", "tcp(eth0),tcp1(eth7)")
-	a.wantFindings(t, nil, "no such network device", diagnosis.InterfaceMissing)
-	namespace.IP(t, "-n", a.name, "link", "add", "eth7", "type", "veth", "peer", "name", "eth8")
-	a.wantFindings(t, nil, "eth7 is switched off", diagnosis.InterfaceOff)
-	namespace.IP(t, "-n", a.name, "link", "set", "eth8", "up")
-	namespace.IP(t, "-n", a.name, "link", "set", "eth7", "up")
-	a.wantFindings(t, nil, "eth7 has no address", diagnosis.AddressMissing)
-	namespace.IP(t, "-n", a.name, "addr", "add", "10.213.77.1/24", "dev", "eth7")
-	a.wantFindings(t, nil, "")
-	d.Stop(t)
-
-	// lnetd is not running: the same from the configuration file.
-	path := a.write(t, &configuration{})
-	namespace.IP(t, "-n", a.name, "link", "set", "eth0", "down")
-	a.wantFindings(t, []string{"--config", path}, "eth0 is switched off", diagnosis.NotRunning, diagnosis.InterfaceOff)
-}
-
-// Given a host on which lnetd is not running, then doctor reports what would prevent a start: a process that has
-// the port, with its name; a lack of privileges; a configuration with errors; a driver that is not built in.
-func TestDoctorStart(t *testing.T) {
-	t.Parallel()
-	a, _ := pair(t)
-	testenv.NeedCommand(t, "setpriv", "util-linux")
-	a.wantFindings(t, nil, "cannot reach lnetd", diagnosis.NotRunning)
-
-	l := a.listen(t, a.addr(0)+":988")
-	a.wantFindings(t, nil, "it belongs to pid", diagnosis.NotRunning, diagnosis.PortInUse)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	a.wantFindings(t, nil, "cannot reach lnetd", diagnosis.NotRunning)
-
-	const nobody = "65534"
-	asNobody := []string{"setpriv", "--reuid", nobody, "--regid", nobody, "--clear-groups"}
-	findings, status := a.doctor(t, asNobody)
-	if err := compareFindings(findings, status, "no permission to listen on "+a.addr(0)+":988",
-		[]diagnosis.Code{diagnosis.NotRunning, diagnosis.PortFallback}); err != nil {
-		t.Error(err)
-	}
-
-	for _, c := range []struct {
-		file, evidence string
-		code           diagnosis.Code
-	}{
-		{"lnetd: {port: 988}\n", "no permission to listen on", diagnosis.PortForbidden},
-		{"nett: []\n", "line 1: nett: invalid key 'nett'", diagnosis.ConfigRejected},
-		{"net: [{net type: o2ib, local NI(s): [{interfaces: {0: ib0}}]}]\n", "no driver for o2ib nets", diagnosis.DriverAbsent},
-	} {
-		findings, status := a.doctor(t, asNobody, "--config", a.file(t, "start.yaml", c.file))
-		if err := compareFindings(findings, status, c.evidence, []diagnosis.Code{diagnosis.NotRunning, c.code}); err != nil {
-			t.Errorf("%s: %v", c.file, err)
-		}
-	}
-}
-
-// Given a pair, when the peer, its host, a firewall or the network between fail in one of several ways, then doctor
-// names the way, and finds nothing after the remedy.
-func TestDoctorPeers(t *testing.T) {
-	t.Parallel()
-	a, b := pair(t)
-	one, other := a.startWith(t, &configuration{}), b.startWith(t, &configuration{})
-	toB := []string{b.nid()}
-	a.wantFindings(t, toB, "")
-
-	mend := b.world.shrink(t, 0, 1400)
-	a.wantFindings(t, toB, "not to packets of 1500 bytes", diagnosis.PacketsLost)
-	mend()
-	a.wantFindings(t, toB, "")
-
-	other.Stop(t)
-	a.wantFinding(t, toB, "Connection refused", diagnosis.ConnectRefused)
-	remove := b.firewall(t, "tcp dport 988 drop")
-	a.wantFinding(t, toB, "other packets to "+b.addr(0)+" are answered", diagnosis.Filtered)
-	remove()
-	pull(t, 0, b)
-	a.wantFinding(t, toB, b.addr(0), diagnosis.HostUnreachable)
-	plug(t, 0, b)
-	unmute := b.mute(t)
-	a.wantFinding(t, toB, "TCP connects to", diagnosis.LNetRefused)
-	unmute()
-	a.wantFinding(t, []string{b.addr(0) + "@tcp7"}, "no NI on tcp7", diagnosis.NoRoute)
-	other = b.startWith(t, &configuration{})
-	a.wantFinding(t, []string{b.addr(0) + "@tcp7"}, b.nid(), diagnosis.WrongNet)
-	a.wantFindings(t, toB, "")
-	other.Stop(t)
-	one.Stop(t)
-}
-
-// wantFinding waits until "lnetdctl doctor" on the host has a finding with the code and the evidence, besides
-// others.
-func (h *host) wantFinding(t *testing.T, args []string, evidence string, code diagnosis.Code) {
+func (h *host) nft(t *testing.T, text string) {
 	t.Helper()
-	daemontest.Within(t, 2*noticePatience, string(code), func() error {
-		findings, status := h.doctor(t, nil, args...)
-		for k := range findings {
-			if findings[k].Code == code && strings.Contains(findings[k].Evidence, evidence) {
-				return nil
-			}
-		}
-		return fmt.Errorf("status %d, no %s with %q in %+v", status, code, evidence, findings)
-	})
+	cmd := exec.Command("ip", "netns", "exec", h.name, "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("nft: %v\n%s\n%s", err, text, out)
+	}
 }
 
 // mute starts a listener for LNet on the host that closes every connection. The returned function stops it.
@@ -255,59 +200,4 @@ func (h *host) mute(t *testing.T) (stop func()) {
 		}
 		<-ended
 	}
-}
-
-// Given a router between two networks, then doctor finds nothing on any of the three. When the router stops
-// routing, or is killed, doctor on a host names it.
-func TestDoctorRoutes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 2)
-	gateway, left, right := w.host(t, 0, 1), w.host(t, 0), w.host(t, 1)
-	router := gateway.startWith(t, &configuration{router: true})
-	client := left.startWith(t, &configuration{routes: []route{{to: 1, on: 0, gateway: gateway, hops: 1}}})
-	server := right.startWith(t, &configuration{routes: []route{{to: 0, on: 1, gateway: gateway, hops: 1}}})
-	left.wantFindings(t, []string{right.nid()}, "")
-	gateway.wantFindings(t, nil, "")
-
-	router.Must(t, "set", "routing", "0")
-	left.wantFinding(t, nil, "reports that routing is off", diagnosis.NotARouter)
-	daemontest.Within(t, noticePatience, "routing is enabled again", func() error { // refused while it is stopping
-		if out, status := router.Ctl(t, "set", "routing", "1"); status != 0 {
-			return fmt.Errorf("status %d: %s", status, out)
-		}
-		return nil
-	})
-	left.wantFindings(t, []string{right.nid()}, "")
-
-	router.Kill(t)
-	left.wantFinding(t, nil, "no gateway is up: "+gateway.nid(), diagnosis.NetUnreachable)
-	left.wantFinding(t, []string{gateway.nid()}, "Connection refused", diagnosis.ConnectRefused)
-	router = gateway.startWith(t, &configuration{router: true})
-	left.wantFindings(t, []string{right.nid()}, "")
-	for _, d := range []*daemon{client, server, router} {
-		d.Stop(t)
-	}
-}
-
-// Given a peer without discovery, then doctor reports that. Given a peer of which one of two rails is cut, then it
-// names the rail.
-func TestDoctorDiscovery(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 2)
-	a, b := w.host(t, 0, 1), w.host(t, 0, 1)
-	one, other := a.startWith(t, &configuration{}), b.startWith(t, &configuration{alone: true})
-	a.wantFinding(t, []string{b.nid()}, "reports that it is off there", diagnosis.DiscoveryOffPeer)
-	other.Must(t, "set", "discovery", "1")
-	a.wantFindings(t, []string{b.nid()}, "")
-	one.Must(t, "set", "discovery", "0")
-	a.wantFinding(t, []string{b.nid()}, "has 2 NIDs", diagnosis.DiscoveryOffHere)
-	one.Must(t, "set", "discovery", "1")
-	a.wantFindings(t, []string{b.nid()}, "")
-
-	mend := w.blackHole(t, 1)
-	a.wantFinding(t, []string{b.nid()}, "", diagnosis.RailSilent)
-	mend()
-	a.wantFindings(t, []string{b.nid()}, "")
-	other.Stop(t)
-	one.Stop(t)
 }

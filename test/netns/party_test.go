@@ -28,12 +28,14 @@ const partyEnv = "LNETD_NETNS_PARTY"
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	if path := os.Getenv(partyEnv); path != "" {
-		if err := serveParty(path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+	for variable, serve := range roles {
+		if argument := os.Getenv(variable); argument != "" {
+			if err := serve(argument); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			return 0
 		}
-		return 0
 	}
 	var err error
 	if scratch, err = namespace.Scratch("lnetd-netns-"); err != nil {
@@ -96,8 +98,8 @@ type loadedDaemon struct {
 	client *rpc.Client
 }
 
-// startLoaded starts a loadedDaemon on the host and waits until it is ready.
-func (h *host) startLoaded(t *testing.T, c *configuration) *loadedDaemon {
+// startLoaded starts a loadedDaemon on the host, with additions to its environment, and waits until it is ready.
+func (h *host) startLoaded(t *testing.T, c *configuration, env ...string) *loadedDaemon {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -107,7 +109,7 @@ func (h *host) startLoaded(t *testing.T, c *configuration) *loadedDaemon {
 	fromParty, out := pipe(t)
 	p := &loadedDaemon{client: rpc.NewClient(duplex{fromParty, toParty})}
 	t.Cleanup(func() { _ = p.client.Close() })
-	p.daemon = h.run(t, []string{partyEnv + "=" + h.write(t, c)}, in, out, self)
+	p.daemon = h.run(t, append(env, partyEnv+"="+h.write(t, c)), in, out, self)
 	if err := errors.Join(in.Close(), out.Close()); err != nil {
 		t.Fatal(err)
 	}

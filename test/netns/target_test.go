@@ -17,6 +17,8 @@ type Loads struct {
 	mu      sync.Mutex
 	senders []*sender
 	sources map[int]*Arrivals // by number
+
+	wedged chan struct{} // see Wedge
 }
 
 // Arrivals is what has arrived from a sender.

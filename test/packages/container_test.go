@@ -63,12 +63,7 @@ func TestSidecar(t *testing.T) {
 	c := p.container(user, s.Config.Env)
 	sidecar, program := spec.InitContainers[0], spec.Containers[0]
 	lnetd := c.start(t, `"msg":"ready"`, append(s.Config.Entrypoint, sidecar.Args...)...)
-	for _, probe := range []probe{sidecar.StartupProbe, sidecar.ReadinessProbe, sidecar.LivenessProbe} {
-		out := c.run(t, probe.Exec.Command...)
-		if nid := tcpNID(t, out); nid != "10.77.0.1@tcp" {
-			t.Errorf("%v:\n%s", probe.Exec.Command, out)
-		}
-	}
+	c.probes(t, &sidecar)
 	if out := p.listeners(t); !strings.Contains(out, ":988 ") || !strings.Contains(out, ":9989 ") {
 		t.Errorf("nobody listens on 988 and 9989:\n%s", out)
 	}
@@ -98,15 +93,39 @@ func TestDaemonSet(t *testing.T) {
 		args[k] = strings.ReplaceAll(args[k], "$(NODE_IP)", "10.77.0.1")
 	}
 	lnetd := c.start(t, `"msg":"ready"`, args...)
-	for _, probe := range []probe{d.StartupProbe, d.ReadinessProbe, d.LivenessProbe} {
-		if out := c.run(t, probe.Exec.Command...); tcpNID(t, out) != "10.77.0.1@tcp" {
-			t.Errorf("%v:\n%s", probe.Exec.Command, out)
-		}
-	}
+	c.probes(t, &d)
 	if out := p.listeners(t); !strings.Contains(out, ":988 ") || !strings.Contains(out, "10.77.0.1:9989 ") {
 		t.Errorf("nobody listens on 988 and 9989:\n%s", out)
 	}
 	lnetd.stop(t)
+}
+
+// probes checks that the probes of a container succeed: the command of the startup probe, and the other two over HTTP at
+// the address of the pod.
+func (c *container) probes(t *testing.T, s *containerSpec) {
+	t.Helper()
+	if out := c.run(t, s.StartupProbe.Exec.Command...); tcpNID(t, out) != "10.77.0.1@tcp" {
+		t.Errorf("%v:\n%s", s.StartupProbe.Exec.Command, out)
+	}
+	for path, p := range map[string]probe{"/readyz": s.ReadinessProbe, "/healthz": s.LivenessProbe} {
+		if p.HTTPGet.Path != path || p.HTTPGet.Port != "metrics" {
+			t.Errorf("the probe is %+v, want %s", p, path)
+		}
+		if out := c.pod.get(t, "10.77.0.1", 9989, path); !strings.HasPrefix(out, "HTTP/1.0 200 OK\r\n") || !strings.HasSuffix(out, "\r\n\r\nok\n") {
+			t.Errorf("%s:\n%s", path, out)
+		}
+	}
+}
+
+// get returns the response to a GET request that is sent in the pod.
+func (p *pod) get(t *testing.T, host string, port int, path string) string {
+	t.Helper()
+	const script = `exec 3<>"/dev/tcp/$0/$1" && printf 'GET %s HTTP/1.0\r\n\r\n' "$2" >&3 && cat <&3`
+	out, err := exec.Command("ip", "netns", "exec", p.namespace, "bash", "-c", script, host, strconv.Itoa(port), path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("GET %s: %v\n%s", path, err, out)
+	}
+	return string(out)
 }
 
 // tcpNID matches the NID on tcp in the output of net show.
@@ -142,7 +161,8 @@ type containerSpec struct {
 }
 
 type probe struct {
-	Exec struct{ Command []string }
+	Exec    struct{ Command []string }
+	HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
 }
 
 // readManifest reads the configuration and the pods of a manifest.

@@ -44,7 +44,8 @@ func TestInstallAndPurge(t *testing.T) {
 		"/usr/share/man/man8/lst.8lnetd.gz", "/usr/share/bash-completion/completions/lnetdctl",
 		"/usr/share/doc/lnetd/third-party-licenses.gz", "/usr/share/lnetd/sbom/lnetd.cdx.json",
 		"/usr/share/lnetd/prometheus/lnetd.alerts.yaml", "/usr/share/lnetd/prometheus/lnetd.rules.yaml", "!/usr/share/lnetd/prometheus/tests",
-		"/usr/share/lnetd/grafana/lnetd.json", "/usr/share/lnetd/kubernetes/daemonset.yaml", "/usr/share/lnetd/wireshark/lnet.lua",
+		"/usr/share/lnetd/grafana/lnetd.json", "/usr/share/lnetd/grafana/peers.json", "/usr/share/lnetd/kubernetes/daemonset.yaml",
+		"/usr/share/lnetd/kubernetes/kustomization.yaml", "/usr/share/doc/lnetd/docs/status-page/idle.png", "/usr/share/lnetd/wireshark/lnet.lua",
 		"/usr/share/doc/lnetd/docs/monitoring.md.gz",
 		"/usr/share/doc/lnetd/docs/alerts/LnetNIDown.md.gz", "/usr/share/doc/lnetd/docs/conformance.md.gz", "/run/lnetd")
 	if out := m.run(t, "dpkg", "--verify", "lnetd"); out != "" {

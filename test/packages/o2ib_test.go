@@ -16,16 +16,20 @@ import (
 	"github.com/lnetd/lnetd/internal/testing/testenv"
 )
 
-// needDebs copies the packages of Debian that lnetd-o2ib depends on into the machine, and those of this
+// needDebs copies packages of Debian into the machine, from a directory below LNETD_TEST_DEBS, and packages of this
 // release, and returns their directory there. It skips the test if LNETD_TEST_DEBS is not set.
-func needDebs(t *testing.T, m *machine) string {
+func needDebs(t *testing.T, m *machine, dir string, ours ...string) string {
 	t.Helper()
 	debs := os.Getenv("LNETD_TEST_DEBS")
 	if debs == "" {
-		t.Skip("needs the packages that lnetd-o2ib depends on: LNETD_TEST_DEBS=DIRECTORY")
+		t.Skip("needs the packages of Debian that packages of lnetd depend on: LNETD_TEST_DEBS=DIRECTORY")
 	}
 	const there = "/var/tmp/debs"
-	for _, pattern := range []string{filepath.Join(debs, "*.deb"), filepath.Join(released(t), "lnetd*.deb")} {
+	patterns := []string{filepath.Join(debs, dir, "*.deb")}
+	for _, name := range ours {
+		patterns = append(patterns, filepath.Join(released(t), name))
+	}
+	for _, pattern := range patterns {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatalf("there are no packages %s, %v", pattern, err)
@@ -50,7 +54,7 @@ func TestO2IB(t *testing.T) {
 	t.Parallel()
 	released(t)
 	m := newMachine(t)
-	debs := needDebs(t, m)
+	debs := needDebs(t, m, "o2ib", "lnetd_*.deb", "lnetd-o2ib_*.deb")
 	m.Boot(t)
 	const (
 		program = "readlink /proc/$(systemctl show --property=MainPID --value lnetd.service)/exe"

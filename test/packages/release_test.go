@@ -45,6 +45,7 @@ func released(t *testing.T) string {
 	needMachine(t)
 	testenv.NeedCommand(t, "ssh-keygen", "openssh-client")
 	testenv.NeedCommand(t, "gcc", "gcc")
+	needMPI(t)
 	if err := makeRelease(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +61,12 @@ func TestRelease(t *testing.T) {
 	arch, rpmArch := runtime.GOARCH, map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	want := []string{
 		"SHA256SUMS", "SHA256SUMS.sig", "image",
+		"liblnet-mpi-dev_" + newVersion + "-1_" + arch + ".deb", "liblnet-mpi0_" + newVersion + "-1_" + arch + ".deb",
+		"liblnet_mpi-" + newVersion + "-1." + rpmArch + ".rpm", "liblnet_mpi-devel-" + newVersion + "-1." + rpmArch + ".rpm",
 		"liblnetd-" + newVersion + "-1." + rpmArch + ".rpm", "liblnetd-dev_" + newVersion + "-1_" + arch + ".deb",
 		"liblnetd-devel-" + newVersion + "-1." + rpmArch + ".rpm", "liblnetd0_" + newVersion + "-1_" + arch + ".deb",
-		"lnetd-" + newVersion + "-1." + rpmArch + ".rpm", "lnetd-o2ib-" + newVersion + "-1." + rpmArch + ".rpm",
+		"lnetd-" + newVersion + "-1." + rpmArch + ".rpm", "lnetd-mpi-" + newVersion + "-1." + rpmArch + ".rpm",
+		"lnetd-mpi_" + newVersion + "-1_" + arch + ".deb", "lnetd-o2ib-" + newVersion + "-1." + rpmArch + ".rpm",
 		"lnetd-o2ib-v" + newVersion + "-linux-" + arch + ".tar.gz", "lnetd-o2ib_" + newVersion + "-1_" + arch + ".deb",
 		"lnetd-v" + newVersion + "-linux-" + arch + ".tar.gz", "lnetd_" + newVersion + "-1_" + arch + ".deb",
 		"python3-lnetd-" + newVersion + "-1.noarch.rpm", "python3-lnetd_" + newVersion + "-1_all.deb", "sbom",

@@ -77,7 +77,7 @@ func known(t *testing.T) func(name string) bool {
 	}
 }
 
-// Every metric in rules, their tests, the dashboard and the pages exists.
+// Every metric in rules, their tests, dashboards and the pages exists.
 func TestMetricsAreKnown(t *testing.T) {
 	isKnown := known(t)
 	check := func(where, expr string) {

@@ -4,20 +4,23 @@
 // The plainest program that exchanges messages over RDMA, which bench_test.go sets lnetd beside:
 //
 //	cc -std=gnu11 -Wall -Wextra -Werror -O2 -o floor floor.c -lrdmacm -libverbs
-//	floor serve ADDRESS PORT
-//	floor call FROM ADDRESS PORT
+//	floor serve SPIN ADDRESS PORT
+//	floor call SPIN FROM ADDRESS PORT
 //
-// Both ends have one thread, which sleeps until the completion queue has something, takes what there
-// is, and answers each message at once, with a post for each. A caller reads lines "KIND NUMBER WINDOW"
-// and prints the nanoseconds of so many exchanges, with at most WINDOW under way: message and
+// Both ends have one thread, which takes what the completion queue has, and answers each message at once,
+// with a post for each. If the queue is empty, the thread polls it for SPIN microseconds, and then sleeps.
+// A caller reads lines "KIND NUMBER WINDOW". For so many exchanges, with at most WINDOW under way, it
+// prints the nanoseconds that they took, and how often it slept. Exchanges are message and
 // answer (m), RDMA WRITE of 1 MiB with a message behind it, and answer (w), message, and RDMA
 // WRITE of 1 MiB with the answer behind it (r). Both end with its input.
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum { message = 120, window = 64, bulks = 8, bulk = 1 << 20, receives = 2 * window, signalEvery = 16, queue = 4 * window };
@@ -32,6 +35,7 @@ static struct ibv_mr *mr;
 static char *memory; // receives, a message to send, bulks
 static struct keys peer;
 static unsigned sent;
+static long long spin; // nanoseconds
 
 #define CHECK(x) do { if (!(x)) { perror(#x); exit(1); } } while (0)
 
@@ -89,12 +93,25 @@ static struct rdma_cm_id *expect(enum rdma_cm_event_type kind) {
 	return id;
 }
 
+static long long nanos(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static long sleeps(void) {
+	struct rusage u;
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_nvcsw;
+}
+
 // sleepAndTake waits for completions, and gives each message to a function, until that says that it
 // is enough.
 static void sleepAndTake(struct rdma_cm_id *id, int (*take)(struct rdma_cm_id *, const char *, void *), void *arg) {
 	struct ibv_wc wc[32];
 	struct ibv_cq *which;
 	void *context;
+	long long since = spin ? nanos() : 0;
 	for (int armed = 0;;) {
 		int n = ibv_poll_cq(cq, 32, wc);
 		CHECK(n >= 0);
@@ -106,7 +123,14 @@ static void sleepAndTake(struct rdma_cm_id *id, int (*take)(struct rdma_cm_id *,
 			receive(id, wc[i].wr_id);
 			if (!take(id, head, arg)) return;
 		}
-		if (n) continue;
+		if (n) {
+			if (spin) since = nanos();
+			continue;
+		}
+		if (spin && nanos() - since < spin) {
+			sched_yield();
+			continue;
+		}
 		if (!armed) { // and look once more
 			CHECK(!ibv_req_notify_cq(cq, 0));
 			armed = 1;
@@ -131,7 +155,7 @@ static struct sockaddr_in at(const char *address, const char *port) {
 }
 
 static void serve(char **argv) {
-	struct sockaddr_in a = at(argv[2], argv[3]);
+	struct sockaddr_in a = at(argv[3], argv[4]);
 	struct rdma_cm_id *l, *id;
 	CHECK(!rdma_create_id(events, &l, NULL, RDMA_PS_TCP) && !rdma_bind_addr(l, (void *)&a) && !rdma_listen(l, 1));
 	puts("ready");
@@ -154,7 +178,7 @@ static int next(struct rdma_cm_id *id, const char *head, void *arg) {
 }
 
 static void call(char **argv) {
-	struct sockaddr_in from = at(argv[2], "0"), to = at(argv[3], argv[4]);
+	struct sockaddr_in from = at(argv[3], "0"), to = at(argv[4], argv[5]);
 	struct rdma_cm_id *id;
 	CHECK(!rdma_create_id(events, &id, NULL, RDMA_PS_TCP) && !rdma_resolve_addr(id, (void *)&from, (void *)&to, 10000));
 	expect(RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -170,13 +194,13 @@ static void call(char **argv) {
 	char kind;
 	int n, w;
 	while (scanf(" %c %d %d", &kind, &n, &w) == 3) {
-		struct timespec a, b;
 		struct exchanges x = {kind, n, n - w};
-		clock_gettime(CLOCK_MONOTONIC, &a);
+		long slept = sleeps();
+		long long began = nanos();
 		for (int i = 0; i < w; i++) post(id, kind, i, kind == 'w');
 		sleepAndTake(id, next, &x);
-		clock_gettime(CLOCK_MONOTONIC, &b);
-		printf("%lld\n", (b.tv_sec - a.tv_sec) * 1000000000ll + b.tv_nsec - a.tv_nsec);
+		long long took = nanos() - began;
+		printf("%lld %ld\n", took, sleeps() - slept);
 		fflush(stdout);
 	}
 	struct exchanges end = {'e', 1, 0};
@@ -186,8 +210,9 @@ static void call(char **argv) {
 
 int main(int argc, char **argv) {
 	CHECK(events = rdma_create_event_channel());
-	if (argc == 4 && !strcmp(argv[1], "serve")) serve(argv);
-	else if (argc == 5 && !strcmp(argv[1], "call")) call(argv);
-	else return fprintf(stderr, "floor serve ADDRESS PORT | floor call FROM ADDRESS PORT\n"), 2;
+	spin = argc > 2 ? atoll(argv[2]) * 1000 : 0;
+	if (argc == 5 && !strcmp(argv[1], "serve")) serve(argv);
+	else if (argc == 6 && !strcmp(argv[1], "call")) call(argv);
+	else return fprintf(stderr, "floor serve SPIN ADDRESS PORT | floor call SPIN FROM ADDRESS PORT\n"), 2;
 	return 0;
 }

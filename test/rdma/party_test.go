@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd"
@@ -38,14 +39,15 @@ type party struct {
 	region *memory.Region
 }
 
-func open(at string, peer netip.Addr) (*party, error) {
+// open opens a node at the address at, whose driver polls for the time spin before it sleeps.
+func open(at string, peer netip.Addr, spin time.Duration) (*party, error) {
 	p := &party{peer: lnet.ProcessID{NID: o2ibNID(peer), PID: lnet.PIDLustre}}
 	var err error
 	if p.verbs, err = rdmacore.Open(); err != nil {
 		return nil, err
 	}
 	c := o2iblnd.DefaultConfig()
-	c.Provider, c.Service, c.Tunables.PeerCredits = p.verbs, service, credits
+	c.Provider, c.Service, c.Tunables.PeerCredits, c.Spin = p.verbs, service, credits, spin
 	if p.driver, err = o2iblnd.New(c); err != nil {
 		return nil, err
 	}
@@ -66,7 +68,18 @@ func (p *party) close(ctx context.Context) error {
 	return errors.Join(p.node.Close(ctx), p.driver.Close(), p.verbs.Close())
 }
 
-func (p *party) crossings() uint64 { return p.verbs.Crossings().Data() }
+// costs are what a process has used so far: crossings, times that one of its threads slept (voluntary context
+// switches), and microseconds of processor time.
+type costs [3]float64
+
+func (p *party) costs() (c costs) {
+	c[0] = float64(p.verbs.Crossings().Data())
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err == nil {
+		c[1], c[2] = float64(u.Nvcsw), float64(u.Utime.Nano()+u.Stime.Nano())/1e3
+	}
+	return c
+}
 
 // offer attaches memory for PUTs and GETs.
 func (p *party) offer() error {

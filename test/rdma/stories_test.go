@@ -88,6 +88,23 @@ func TestTransferMachinesOnDevices(t *testing.T) {
 	}
 }
 
+// Given three addresses of RDMA devices, when requests between nodes over RDMA are recorded, then each is shown.
+// The emulated machine needs one processor for that (.ci/run).
+//
+// r.M0.net.ib
+func TestTraceOnOneProcessor(t *testing.T) {
+	addresses(t, 3)
+	out, err := tryProgram(t, "lnetperf", "trace", "--port", fmt.Sprint(service), "--over", "rdma", "--requests", "5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"inproc, over RDMA: ", "two lnetd, over RDMA: ", " lnetd 1/", " lnetd 2/"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 // Given two lnetds over RDMA, when a program of one exchanges messages and bulk with a program of
 // the other, then all of it arrives unchanged, directly from and into the memory that they share
 // with lnetd.

@@ -43,6 +43,8 @@ func checkObjects(objects []runtime.Object) error {
 		}
 		switch o := o.(type) {
 		case *core.ConfigMap, *core.Namespace:
+		case *podMonitor:
+			j.monitor(o, objects)
 		case *apps.DaemonSet:
 			j.template(o.Name, o.Namespace, o.Spec.Selector, &o.Spec.Template)
 		case *apps.Deployment:
@@ -107,9 +109,7 @@ func (j *checker) container(name string, pod *core.PodSpec, c *core.Container, v
 		return
 	}
 	for what, p := range map[string]*core.Probe{"startup": c.StartupProbe, "readiness": c.ReadinessProbe, "liveness": c.LivenessProbe} {
-		if p == nil || p.Exec == nil && p.HTTPGet == nil {
-			j.report("%s: the %s probe is missing", name, what)
-		}
+		j.probe(name, what, c, p)
 	}
 	isPort := func(p core.ContainerPort) bool {
 		return p.ContainerPort == 988 && (!pod.HostNetwork || p.HostPort == 988)

@@ -55,7 +55,11 @@ func decode(text []byte) (objects []runtime.Object, err error) {
 		if len(bytes.TrimSpace(document)) == 0 {
 			continue
 		}
-		o, _, decodeErr := decoder.Decode(document, nil, nil)
+		var o runtime.Object
+		monitor, decodeErr := decodePodMonitor(document)
+		if o = monitor; monitor == nil {
+			o, _, decodeErr = decoder.Decode(document, nil, nil)
+		}
 		if decodeErr != nil {
 			err = errors.Join(err, fmt.Errorf("document %d: %w", k, decodeErr))
 			continue

@@ -101,7 +101,12 @@ func Run(t *testing.T, h Harness) {
 				if h.Only != nil && !h.Only(g.name, c.name) || c.silent && h.Strict || c.strict && !h.Strict {
 					continue
 				}
-				t.Run(c.name, func(t *testing.T) { c.runCase(t, &h) })
+				t.Run(c.name, func(t *testing.T) {
+					if g.name == "Timeout" && h.Bubble == nil {
+						t.Parallel() // they only wait
+					}
+					c.runCase(t, &h)
+				})
 			}
 		})
 	}

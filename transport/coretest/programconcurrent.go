@@ -91,7 +91,7 @@ func (w *concurrentRun) overdue() {
 	}
 }
 
-// deliverer is the event loop of a TM with synchronous delivery.
+// deliverer is the event loop of a TM with synchronous delivery. It waits in both ways in turn.
 func (w *concurrentRun) deliverer(m *tmModel) {
 	c := m.real.Channel()
 	for {
@@ -100,6 +100,10 @@ func (w *concurrentRun) deliverer(m *tmModel) {
 			return
 		}
 		<-wake
+		_, _ = m.real.DeliverAll()
+		if m.real.Wait(time.Time{}) != nil {
+			return
+		}
 		_, _ = m.real.DeliverAll()
 	}
 }

@@ -61,9 +61,7 @@ func (t *tm) moveBacklog() {
 		t.domain.timers.Done()
 	}
 	t.mu.Unlock()
-	if wake {
-		t.ring.Submissions.Wake()
-	}
+	t.ring.Submissions.Wake(wake)
 	if err != nil {
 		t.domain.connection.fail(err)
 	}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/memory/polling"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
@@ -36,9 +38,10 @@ type Config struct {
 	// buffers in others are copied. 0 means 64 MiB. A negative value means that no buffer is copied, and
 	// Register returns EDQUOT instead.
 	CopyMemory int
-	// PollTime is how long a TM's worker polls for events before it sleeps. Polling reduces latency but
-	// occupies a processor. PollTime also requests that lnetd polls for ops, as far as lnetd's settings
-	// permit. The time is reduced while polling finds no events. 0 means no polling.
+	// PollTime is how long a TM's worker polls for events at most, before it sleeps. Polling reduces latency but
+	// occupies a processor. The time is reduced while polling finds no events, and the worker does not poll while
+	// other threads need the processors. 0 means 100 µs, or no polling if GOMAXPROCS is 1. A negative
+	// value means no polling.
 	PollTime time.Duration
 	// Patience is how long lnetd may send nothing during calls that have no context: Add of a buffer that
 	// peers are to reach, and the end of a TM, a buffer or memory. After this time the connection is closed,
@@ -84,6 +87,7 @@ func New(c Config) *Core {
 	case c.CopyMemory < 0:
 		c.CopyMemory = 0
 	}
+	c.PollTime = max(0, cmp.Or(c.PollTime, polling.DefaultTime))
 	if c.Patience <= 0 {
 		c.Patience = defaultPatience
 	}

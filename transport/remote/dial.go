@@ -124,7 +124,7 @@ func explainDial(path string, err error) error {
 func (d *domain) exchangeHello(ctx context.Context) error {
 	hello := protocol.Hello{
 		Lowest: protocol.Version, Highest: protocol.Version, Required: protocol.FeatOverflow,
-		Wanted: protocol.FeatPosted | protocol.FeatMatchBits, Program: d.core.config.Program,
+		Wanted: protocol.FeatPosted | protocol.FeatMatchBits | protocol.FeatFutex, Program: d.core.config.Program,
 	}
 	if d.core.config.PollTime > 0 {
 		hello.Wanted |= protocol.FeatPolling

@@ -3,7 +3,7 @@ package remote
 import (
 	"time"
 
-	"github.com/lnetd/lnetd/memory/shared"
+	"github.com/lnetd/lnetd/memory/polling"
 	"github.com/lnetd/lnetd/transport/remote/protocol"
 )
 
@@ -11,9 +11,6 @@ const (
 	// flushChecks is the number of times that Flush checks and yields before it sleeps. This takes about 20
 	// µs, enough for an idle lnetd to carry out a submission.
 	flushChecks = 40
-	// longYield is the duration of a yield from which Flush assumes that other threads need the processor. It
-	// then sleeps, because the kernel resumes a sleeping thread sooner than a yielding one.
-	longYield = 50 * time.Microsecond
 )
 
 // Flush waits until lnetd has carried out all submissions so far, at most until the given time (transport
@@ -32,9 +29,7 @@ func (t *tm) Flush(until time.Time) {
 		if t.flushed(position) {
 			return
 		}
-		before := time.Now()
-		shared.Yield()
-		if time.Since(before) > longYield {
+		if !polling.Yield() {
 			break
 		}
 	}

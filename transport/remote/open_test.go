@@ -25,7 +25,7 @@ import (
 func TestHello(t *testing.T) {
 	f := newFake(t, Config{Program: "a program with a name of more than 31 letters", PollTime: 1})
 	d := f.open()
-	want := protocol.Hello{Lowest: 1, Highest: 1, Required: protocol.FeatOverflow, Wanted: protocol.FeatPolling | protocol.FeatPosted | protocol.FeatMatchBits, Program: "a program with a name of more t"}
+	want := protocol.Hello{Lowest: 1, Highest: 1, Required: protocol.FeatOverflow, Wanted: protocol.FeatPolling | protocol.FeatPosted | protocol.FeatMatchBits | protocol.FeatFutex, Program: "a program with a name of more t"}
 	f.mu.Lock()
 	got := *f.hello
 	f.mu.Unlock()

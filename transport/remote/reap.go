@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/shm"
 )
@@ -30,20 +31,18 @@ func (t *tm) Reap(dst []transport.Completion) int {
 	t.mu.Lock()
 	n, wake, err := t.reap(dst)
 	t.mu.Unlock()
-	if wake {
-		t.ring.Submissions.Wake()
-	}
+	t.ring.Submissions.Wake(wake)
 	if err != nil {
 		t.domain.connection.fail(fmt.Errorf("%w: %w", err, syscall.EPROTO))
 	}
 	return n
 }
 
-// reap implements Reap. wake means that the caller must wake lnetd, because it keeps completions. reap returns
-// an error if the ring is invalid. mu is held.
-func (t *tm) reap(dst []transport.Completion) (n int, wake bool, err error) {
+// reap implements Reap. wake is how the caller must wake lnetd if that keeps completions. reap returns an error if
+// the ring is invalid. mu is held.
+func (t *tm) reap(dst []transport.Completion) (n int, wake shared.Wakeup, err error) {
 	if t.drained.Load() {
-		return 0, false, nil
+		return 0, 0, nil
 	}
 	n, wake, err = t.drain(dst)
 	if t.cancels.abandonRest {
@@ -67,7 +66,7 @@ func (t *tm) reap(dst []transport.Completion) (n int, wake bool, err error) {
 }
 
 // drain moves completions from the ring to dst; see reap. mu is held.
-func (t *tm) drain(dst []transport.Completion) (n int, wake bool, err error) {
+func (t *tm) drain(dst []transport.Completion) (n int, wake shared.Wakeup, err error) {
 	for more := true; more && n < len(dst); {
 		if more, err = t.ring.Completions.Next(&t.in); err != nil {
 			break
@@ -76,7 +75,10 @@ func (t *tm) drain(dst []transport.Completion) (n int, wake bool, err error) {
 			n++
 		}
 	}
-	return n, t.ring.Completions.ReleaseAndClaim(), err
+	if t.ring.Completions.ReleaseAndClaim() {
+		wake = t.ring.Submissions.ClaimAnyway()
+	}
+	return n, wake, err
 }
 
 // translate converts an entry of the ring to a completion. It returns false if the engine must not see the

@@ -26,15 +26,13 @@ func (t *tm) Submit(ops []transport.Op) (taken int, err error) {
 		}
 		taken++
 	}
-	wake := false
+	var wake shared.Wakeup
 	if taken > 0 { // an accepted op shows that the ring is mapped
 		t.ring.Submissions.Publish()
 		wake = t.ring.Submissions.Claim()
 	}
 	t.mu.Unlock()
-	if wake {
-		t.ring.Submissions.Wake()
-	}
+	t.ring.Submissions.Wake(wake)
 	if errors.Is(err, shared.ErrRing) {
 		t.domain.connection.fail(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
@@ -37,11 +36,7 @@ type tm struct {
 	hasExtra, lost, drained atomic.Bool
 	stale                   atomic.Uint64 // see Stats.Stale
 
-	// woken is set by Wake, and ends polling. tokens wakes waitWithoutRing. pollTime is how long the next
-	// Wait polls; only Wait uses it.
-	woken    atomic.Bool
-	tokens   chan struct{} // has capacity 1
-	pollTime time.Duration
+	tokens chan struct{} // wakes waitWithoutRing; has capacity 1
 
 	// flushing holds an element while a goroutine sleeps in Flush, so that only one does. That goroutine
 	// acquires no lock except mu.
@@ -151,11 +146,12 @@ func (d *domain) attach(a transport.Address, reply *protocol.TMStartReply, ring 
 	t := &tm{
 		domain: d, address: a, first: transport.MatchBits(reply.MatchBits), handle: reply.Handle, ring: ring,
 		events: completions, ringEntries: int(reply.Completions),
-		tokens: make(chan struct{}, 1), flushing: make(chan struct{}, 1), pollTime: d.core.config.PollTime,
+		tokens: make(chan struct{}, 1), flushing: make(chan struct{}, 1),
 	}
 	if t.first == 0 { // an older lnetd does not choose match bits
 		t.first = transport.RandomMatchBits(a.TMID)
 	}
+	ring.Completions.SetWaiting(d.core.config.PollTime, d.hello.Features&protocol.FeatFutex != 0)
 	t.gate.last = func() { _ = ring.Close() } // cannot fail: it is mapped
 	d.mu.Lock()
 	err := d.endError

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/transport"
+	"github.com/lnetd/lnetd/transport/remote/protocol"
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
@@ -64,15 +65,15 @@ func rounds(t testing.TB, tm *tm, all []*buffer, n int) {
 }
 
 // With 10,000 ops in batches of 100, each batch wakes lnetd at most once, even if lnetd sleeps each time.
-// lnetd wakes a client at most once for each of the client's sleeps. No requests are sent. If both sides
-// poll, neither wakes the other.
+// lnetd wakes a client at most once for each of the client's sleeps. No requests are sent. An lnetd that polls is
+// never woken.
 //
 // transport-tests P (124)
 // transport 9.6 (1), 9.7
 // r.M0.net.xprt.lnet.user.min-syscalls
 func TestFewSystemCalls(t *testing.T) {
 	for _, polling := range []bool{false, true} {
-		c := Config{}
+		c := Config{PollTime: -1}
 		if polling {
 			c.PollTime = time.Hour
 		}
@@ -98,7 +99,7 @@ func TestFewSystemCalls(t *testing.T) {
 		if s.Requests != before.Requests {
 			t.Errorf("%d requests in steady traffic", s.Requests-before.Requests)
 		}
-		if host2.Wakeups > s.Sleeps || polling && (host2.Wakeups != 0 || s.Sleeps != 0) {
+		if host2.Wakeups > s.Sleeps {
 			t.Errorf("polling %v: lnetd has written to the bell %d times, the client has slept %d times", polling, host2.Wakeups, s.Sleeps)
 		}
 		want := HostStats{host1.Released, host2.Put, host2.Wakeups, host1.Reads, host1.Sleeps}
@@ -111,7 +112,7 @@ func TestFewSystemCalls(t *testing.T) {
 // A completion, Wake, and the deadline end Wait, and nothing else does. A Wake before the Wait ends the next
 // Wait.
 func TestWait(t *testing.T) {
-	for _, poll := range []time.Duration{0, 50 * time.Microsecond, time.Hour} {
+	for _, poll := range []time.Duration{-1, 0, time.Hour} {
 		f := newFake(t, Config{PollTime: poll})
 		d := f.open()
 		tm, host := f.start(d)
@@ -155,20 +156,38 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// Unsuccessful polling reduces the polling time, and success increases it, within limits.
-func TestPollingAdapts(t *testing.T) {
-	const most = 16 * time.Second
-	x := &tm{domain: &domain{core: New(Config{PollTime: most})}, pollTime: most}
-	x.drained.Store(true) // there is no ring
-	for _, want := range []time.Duration{8, 4, 2, 1, 1} {
-		if x.pollUntil(time.Now()) || x.pollTime != want*time.Second {
-			t.Errorf("polls for %v, not %v s", x.pollTime, want)
-		}
-	}
-	x.woken.Store(true)
-	for _, want := range []time.Duration{2, 4, 8, 16, 16} {
-		if !x.pollUntil(forever) || x.pollTime != want*time.Second {
-			t.Errorf("polls for %v, not %v s", x.pollTime, want)
-		}
+// A TM sleeps on its flag only if lnetd has FUTEX, and there is room for a sleeping goroutine. In both cases each
+// completion wakes it, and so does Wake.
+//
+// transport 9.6 (1), 9.11
+func TestSleepOnFlag(t *testing.T) {
+	for name, missing := range map[string]protocol.Features{"this lnetd": 0, "an older lnetd": protocol.FeatFutex} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, Config{PollTime: -1})
+			f.answers(func(h protocol.Header, r protocol.Request) ([]byte, bool) {
+				hello, ok := r.(*protocol.Hello)
+				if !ok {
+					return nil, false
+				}
+				hello.Wanted &^= missing
+				return must(t, helloReply(hello), h), true
+			})
+			tm, host := f.start(f.open())
+			for range 100 {
+				returned := make(chan struct{})
+				go func() {
+					defer close(returned)
+					tm.Wait(forever)
+				}()
+				for host.Completions.Claim() == 0 { // until it is asleep
+					runtime.Gosched()
+				}
+				tm.Wake()
+				<-returned
+			}
+			if n := tm.ring.Completions.WaitStats().WordSleeps; n > 0 && missing != 0 || n == 0 && missing == 0 && runtime.GOMAXPROCS(0) > 1 {
+				t.Errorf("slept %d times on the flag", n)
+			}
+		})
 	}
 }

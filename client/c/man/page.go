@@ -20,7 +20,7 @@ const overview = "lnetd"
 
 var pages = []page{
 	{title: "a connection to lnetd", functions: []string{
-		"lnetd_open", "lnetd_close", "lnetd_fd", "lnetd_process", "lnetd_reopen", "lnetd_ping", "lnetd_set_patience",
+		"lnetd_open", "lnetd_close", "lnetd_fd", "lnetd_process", "lnetd_reopen", "lnetd_ping", "lnetd_set_patience", "lnetd_set_spin",
 	}, also: []string{"lnetd_text", "lnetd_limits", "lnetd_wait"}},
 	{title: "texts of errors", functions: []string{"lnetd_text", "lnetd_strerror"}},
 	{title: "quotas and NIDs", functions: []string{"lnetd_limits", "lnetd_nids"}, also: []string{"lnetd_open", "lnetd_nid_parse"}},
@@ -31,7 +31,8 @@ var pages = []page{
 	{title: "transfer machines", functions: []string{"lnetd_tm_start", "lnetd_tm_stop", "lnetd_tm_addr"}, also: []string{"lnetd_send", "lnetd_wait"}},
 	{title: "messages, and the end of operations", functions: []string{
 		"lnetd_send", "lnetd_recv", "lnetd_cancel", "lnetd_sync",
-	}, also: []string{"lnetd_offer", "lnetd_wait", "lnetd_register"}},
+	}, also: []string{"lnetd_begin", "lnetd_offer", "lnetd_wait", "lnetd_register"}},
+	{title: "batches of operations", functions: []string{"lnetd_begin", "lnetd_commit"}, also: []string{"lnetd_send", "lnetd_offer", "lnetd_wait"}},
 	{title: "bulk data", functions: []string{
 		"lnetd_offer", "lnetd_offer_bits", "lnetd_move", "lnetd_move_bits",
 	}, also: []string{"lnetd_send", "lnetd_wait", "lnetd_register"}},

@@ -39,7 +39,7 @@ bool lni_nid_valid(const struct lnetd_nid *nid)
 {
 	static const uint8_t zeros[12];
 	const uint8_t *b = nid->bytes;
-	if (b[1] == 0 || b[1] == TYPE_ANY)
+	if (lni_nid_zero(nid) || b[1] == TYPE_ANY)
 		return false;
 	return b[0] == LARGE || (b[0] == 0 && memcmp(b + 8, zeros, sizeof zeros) == 0);
 }

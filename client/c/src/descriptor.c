@@ -50,43 +50,54 @@ int lni_desc_make(struct lnetd_desc *out, const struct lnetd_addr *at, uint64_t 
 	return 0;
 }
 
-int lni_desc_read(const void *desc, size_t length, struct lnetd_addr *peer, uint64_t *match_bits, uint32_t *type, uint64_t *size)
+int lni_desc_read(const void *bytes, size_t length, struct lni_desc *d)
 {
-	memset(peer, 0, sizeof *peer);
+	memset(d, 0, sizeof *d);
 	if (length == sizeof(struct small)) {
-		struct small d;
-		memcpy(&d, desc, sizeof d);
-		if (d.checksum != checksum(&d, sizeof d))
+		struct small s;
+		memcpy(&s, bytes, sizeof s);
+		if (s.checksum != checksum(&s, sizeof s))
 			return lni_fail(EINVAL, "the checksum of the descriptor is wrong");
 		for (int i = 0; i < 8; i++)
-			peer->nid.bytes[i] = (uint8_t)(d.nid >> (56 - 8 * i));
-		peer->pid = d.pid;
-		peer->portal = d.portal;
-		peer->tmid = d.tmid;
-		*match_bits = d.match_bits;
-		*type = d.type;
-		*size = d.size;
-		if (peer->nid.bytes[0])
-			return lni_fail(EINVAL, "the NID of the descriptor is invalid");
+			d->peer.nid.bytes[i] = (uint8_t)(s.nid >> (56 - 8 * i));
+		d->peer.pid = s.pid;
+		d->peer.portal = s.portal;
+		d->peer.tmid = s.tmid;
+		d->match_bits = s.match_bits;
+		d->type = s.type;
+		d->size = s.size;
+		d->suits = d->peer.nid.bytes[0] == 0;
 	} else if (length == sizeof(struct large)) {
-		struct large d;
-		memcpy(&d, desc, sizeof d);
-		if (d.magic != MAGIC || d.version != 1 || d.checksum != checksum(&d, sizeof d) || d.nid.bytes[0] == 0)
-			return lni_fail(EINVAL, "the checksum, the magic number or the NID of the descriptor is wrong");
-		peer->nid = d.nid;
-		peer->pid = d.pid;
-		peer->portal = d.portal;
-		peer->tmid = (uint32_t)(d.match_bits >> 52);
-		*match_bits = d.match_bits;
-		*type = d.type;
-		*size = d.size;
+		struct large l;
+		memcpy(&l, bytes, sizeof l);
+		if (l.magic != MAGIC || l.version != 1 || l.checksum != checksum(&l, sizeof l))
+			return lni_fail(EINVAL, "the checksum, the magic number or the version of the descriptor is wrong");
+		d->peer.nid = l.nid;
+		d->peer.pid = l.pid;
+		d->peer.portal = l.portal;
+		d->peer.tmid = (uint32_t)(l.match_bits >> 52);
+		d->match_bits = l.match_bits;
+		d->type = l.type;
+		d->size = l.size;
+		d->suits = l.nid.bytes[0] != 0;
 	} else {
 		return lni_fail(EINVAL, "a descriptor has 48 or 64 bytes, not %zu", length);
 	}
-	if (*type != DESC_IN && *type != DESC_OUT)
+	if (d->type != DESC_IN && d->type != DESC_OUT)
 		return lni_fail(EINVAL, "the type of the descriptor is invalid");
-	if (!lni_nid_valid(&peer->nid) || !lni_pid_valid(peer->pid) || peer->portal < 1 || peer->portal > 63 || peer->tmid < 1 ||
-	    peer->tmid >= LNETD_ANY_TM || *match_bits >> 52 != peer->tmid || *match_bits << 12 == 0 || *size == 0)
-		return lni_fail(EINVAL, "the address, the match bits or the size of the descriptor is invalid");
+	return 0;
+}
+
+int lni_desc_check(const struct lni_desc *d)
+{
+	const struct lnetd_addr *peer = &d->peer;
+	if (d->match_bits << 12 == 0 || d->match_bits >> 52 != peer->tmid || peer->tmid < 1 || peer->tmid >= LNETD_ANY_TM)
+		return lni_fail(EINVAL, "the match bits of the descriptor are invalid");
+	if (d->size == 0)
+		return lni_fail(EINVAL, "the descriptor offers no bytes");
+	if (d->size > MTU)
+		return lni_fail(EFBIG, "the descriptor offers more than 1 MiB");
+	if (!d->suits || !lni_nid_valid(&peer->nid) || !lni_pid_valid(peer->pid) || peer->portal < 1 || peer->portal > 63)
+		return lni_fail(EINVAL, "the address in the descriptor is invalid");
 	return 0;
 }

@@ -11,6 +11,8 @@
 
 #include "internal.h"
 
+enum { SPIN = 50000, LONGEST_SPIN = 1000000000 }; // ns
+
 #define REQUIRED (FEATURE_OVERFLOW | FEATURE_POSTED | FEATURE_MATCH_BITS)
 
 void lni_end(lnetd *d, int error, const char *format, ...)
@@ -30,7 +32,7 @@ void lni_break(lnetd *d, int error, const char *text)
 {
 	lni_end(d, error, "%s", text);
 	atomic_store(&d->over, true);
-	shutdown(d->socket, SHUT_RDWR); // and wakes threads in lnetd_wait
+	shutdown(d->socket, SHUT_RDWR); // and wakes threads in lnetd_wait that sleep at the descriptors
 }
 
 int lni_ended(lnetd *d)
@@ -77,7 +79,7 @@ static int join(lnetd *d)
 	int fd = lni_connect(d->path, atomic_load(&d->patience));
 	if (fd < 0)
 		return fd;
-	h.wanted = REQUIRED | (d->flags & LNETD_POLLING ? FEATURE_POLLING : 0);
+	h.wanted = REQUIRED | FEATURE_FUTEX | (d->flags & LNETD_POLLING ? FEATURE_POLLING : 0);
 	memcpy(h.program, d->program, sizeof h.program);
 	d->socket = fd;
 	d->sequence = d->nop_sequence = 0;
@@ -136,6 +138,7 @@ int lnetd_open(lnetd **out, const char *path, const char *program, unsigned flag
 	d->flags = flags;
 	d->socket = -1;
 	atomic_store(&d->patience, 10000);
+	atomic_store(&d->spin, SPIN);
 	pthread_mutex_init(&d->request, NULL);
 	pthread_mutex_init(&d->state, NULL);
 	pthread_rwlock_init(&d->table, NULL);
@@ -269,6 +272,14 @@ int lnetd_set_patience(lnetd *d, int milliseconds)
 	if (milliseconds < 1)
 		return lni_fail(EINVAL, "a patience of %d ms is too short", milliseconds);
 	atomic_store(&d->patience, milliseconds);
+	return 0;
+}
+
+int lnetd_set_spin(lnetd *d, unsigned microseconds)
+{
+	if (microseconds > LONGEST_SPIN / 1000)
+		return lni_fail(EINVAL, "a spin of %u microseconds is too long", microseconds);
+	atomic_store(&d->spin, microseconds * 1000);
 	return 0;
 }
 

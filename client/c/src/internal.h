@@ -26,6 +26,7 @@ enum {
 	NAME_SIZE = sizeof ((struct wire_hello *)0)->program, // of a program, with its NUL
 	REASON_SIZE = TEXT_SIZE + 64, // room for a text with its NUL
 	MOST_BUFFERS = 1 << 20,       // indices of buffers that the library accepts
+	MTU = 1 << 20,                // the most bytes that LNet moves at once
 	MOST_UNASKED = 1024,          // records that one call processes without a request; a socket holds fewer
 };
 
@@ -85,6 +86,7 @@ struct lnetd {
 	_Atomic int error;      // why the connection has ended; 0: it works
 	_Atomic bool over;      // nothing more comes from lnetd
 	_Atomic uint32_t descriptor_size;
+	_Atomic uint32_t spin; // ns, of lnetd_set_spin
 
 	pthread_mutex_t request; // guards the fields below
 	int socket;
@@ -117,17 +119,33 @@ struct ring {
 	_Atomic uint32_t *sq_tail, *sq_head, *cq_tail, *cq_head, *sq_sleeping, *cq_sleeping, *sq_posted, *sq_waiting, *cq_overflow;
 };
 
+// How long threads yield the processor before they sleep. Several threads may change this at the same time, as it need
+// not be exact.
+struct spin {
+	_Atomic uint32_t time;    // of the next spin, in ns
+	_Atomic uint32_t skipped; // waits without a spin, as spins found nothing
+	_Atomic int64_t recess;   // ns of lni_now; no spin before that
+};
+
 struct lnetd_tm {
 	lnetd *domain;
 	lnetd_tm *next, **link; // in the domain
 	struct lnetd_addr wanted, addr;
 	uint32_t completions, handle;
-	_Atomic bool waiting;     // a thread is in lnetd_wait
-	_Atomic uint32_t tail;    // ours: submissions that lnetd may read
+	bool futex;               // lnetd has FEATURE_FUTEX
+	_Atomic uint32_t tail;    // ours: submissions written
+	_Atomic uint32_t shown;   // ours: submissions that lnetd may read
 	_Atomic uint32_t head;    // ours: completions read
 	_Atomic bool over;        // lnetd no longer uses the ring
 	_Atomic bool ending_told; // the event LNETD_ENDING was taken
 	_Atomic bool down;        // the event LNETD_DOWN was taken
+
+	struct spin wait_spin, sync_spin;
+
+	_Atomic bool waiting; // a thread is in lnetd_wait, which alone uses the next three fields. Times are in ns of lni_now
+	uint32_t waited_head; // head when it last began to wait
+	int64_t word_until;   // until then it sleeps on the word
+	int64_t looked;       // when it last looked at the connection
 
 	pthread_mutex_t sleep; // held by the thread that sleeps until submissions are carried out
 
@@ -135,6 +153,7 @@ struct lnetd_tm {
 	struct ring ring;
 	uint64_t match_bits; // of the next passive buffer
 	uint32_t operations; // in progress
+	uint32_t batches;    // lnetd_begin without lnetd_commit
 	uint32_t cursor;     // place in the table of buffers, when the connection has ended
 	bool broken;         // lnetd has written something invalid into the ring
 	bool stopping;
@@ -214,8 +233,22 @@ void lni_table_clear(lnetd *d);
 
 int lni_ring_map(struct ring *r, const int fds[MOST_FDS], uint32_t completions, uint32_t submissions);
 void lni_ring_unmap(struct ring *r);
-int lni_ring_put(lnetd_tm *tm, const struct wire_submission *s); // adds and publishes a submission. tm->lock is held
+// lni_ring_put adds a submission, and shows it to lnetd unless there is a batch. tm->lock is held.
+int lni_ring_put(lnetd_tm *tm, const struct wire_submission *s);
+void lni_show(lnetd_tm *tm); // shows lnetd the submissions of batches
 void lni_ring_release(lnetd_tm *tm, uint32_t head); // makes the entries before head lnetd's again. tm->lock is held
+
+// spin.c
+
+// lni_spin yields the processor until ready returns true, or until that no longer pays, at most until the time limit.
+// *now is the time, at first and at the end. It returns whether ready has returned true.
+bool lni_spin(lnetd_tm *tm, struct spin *s, bool (*ready)(lnetd_tm *tm, uint32_t tail), uint32_t tail, int64_t limit, int64_t *now);
+
+// sleep.c
+
+// lni_sleep sleeps on a word in shared memory if it has this value, until lni_wake, a signal, or for time ns.
+void lni_sleep(_Atomic uint32_t *word, uint32_t value, int64_t time);
+void lni_wake(_Atomic uint32_t *word); // wakes one thread that sleeps on the word
 
 // tm.c
 
@@ -227,8 +260,17 @@ int lni_tm_ended(lnetd_tm *tm); // lni_ended, or -EPIPE if lnetd no longer uses 
 
 enum { DESC_IN = 2, DESC_OUT = 3 }; // types of descriptors: the buffer is filled, or fetched
 
+// What a descriptor says of a passive buffer.
+struct lni_desc {
+	struct lnetd_addr peer;
+	uint64_t match_bits, size;
+	uint32_t type;
+	bool suits; // the NID belongs into a descriptor of this length
+};
+
 int lni_desc_make(struct lnetd_desc *out, const struct lnetd_addr *at, uint64_t match_bits, uint32_t type, uint64_t size);
-int lni_desc_read(const void *desc, size_t length, struct lnetd_addr *peer, uint64_t *match_bits, uint32_t *type, uint64_t *size);
+int lni_desc_read(const void *bytes, size_t length, struct lni_desc *d); // checks only the whole, and the type
+int lni_desc_check(const struct lni_desc *d);                            // checks the rest
 
 // address.c
 

@@ -148,6 +148,14 @@ LNETD_API int lnetd_ping(lnetd *d);
 LNETD_API int lnetd_set_patience(lnetd *d, int milliseconds);
 
 /*
+ * lnetd_set_spin sets how long a thread in lnetd_wait() or lnetd_sync() looks for what it waits for before it sleeps, in
+ * microseconds, 50 by default and at most 1000000. In between it yields the processor (sched_yield). The time is shorter
+ * while that finds nothing, and 0 for a moment if another thread needs the processor. It saves system calls and context
+ * switches if answers come quickly. 0: threads sleep at once. Errors: -EINVAL: too long.
+ */
+LNETD_API int lnetd_set_spin(lnetd *d, unsigned microseconds);
+
+/*
  * lnetd_text returns the reason of the last failure of a function in the calling thread. It is valid until the next
  * failure in this thread, and never NULL.
  */
@@ -315,7 +323,7 @@ LNETD_API int lnetd_offer_bits(lnetd_tm *tm, lnetd_buf *buffer, unsigned directi
  * lnetd_move moves the data of what a peer offers (active bulk); desc are size bytes from the peer, which the call
  * checks. LNETD_IN fetches everything that is offered; length is ignored. LNETD_OUT sends the first length bytes of the
  * buffer. Further errors: -EINVAL: the descriptor is damaged; -EPERM: it offers the other direction; -EFBIG: the
- * buffer, or the peer's, is too small.
+ * buffer, or the peer's, is too small, or the peer offers more than 1 MiB.
  */
 LNETD_API int lnetd_move(lnetd_tm *tm, lnetd_buf *buffer, unsigned direction, uint32_t length, const void *desc, size_t size);
 
@@ -331,6 +339,21 @@ LNETD_API int lnetd_move_bits(lnetd_tm *tm, lnetd_buf *buffer, unsigned directio
  * ended; wait for its final event. It does nothing if there is no operation. Errors: -EAGAIN; those of lnetd_process().
  */
 LNETD_API int lnetd_cancel(lnetd_tm *tm, lnetd_buf *buffer);
+
+/*
+ * lnetd_begin begins a batch: lnetd sees the operations that are submitted from now on when the batch ends, and is woken
+ * once for all of them. It sees them earlier if the submission ring is full, or if a thread calls lnetd_sync(),
+ * lnetd_wait() or lnetd_tm_arm(). Until then they do not begin, and take room in the ring. A TM may have several batches
+ * at a time, also of different threads; the end of one shows lnetd the operations of all. lnetd_reopen() does not end
+ * batches. It does not block. Errors: those of lnetd_process().
+ */
+LNETD_API int lnetd_begin(lnetd_tm *tm);
+
+/*
+ * lnetd_commit ends a batch. It does not block. Errors: -EINVAL: no batch was begun; those of lnetd_process(): the batch
+ * has ended as well.
+ */
+LNETD_API int lnetd_commit(lnetd_tm *tm);
 
 /*
  * lnetd_sync waits until lnetd has carried out all operations of the TM that were submitted before the call: then peers
@@ -388,10 +411,11 @@ LNETD_API int lnetd_pending(lnetd_tm *tm);
 
 /*
  * lnetd_wait waits until there are events, and returns 1; 0 means that the time has passed. milliseconds: -1 has no
- * limit. It also processes the connection as lnetd_process() does. One thread at a time may wait for a TM, in
- * lnetd_wait() or with lnetd_tm_arm(); others may take the events, and submit. Errors: -EBUSY: another thread waits;
- * -ETIMEDOUT: lnetd runs no longer, or hangs: it has not answered (lnetd_set_patience()); the program may wait on, or
- * use lnetd_ping() to end the connection; and after LNETD_DOWN was taken, the errors of lnetd_process().
+ * limit. Unless there are events already, it also processes the connection as lnetd_process() does, but only about every
+ * 20 ms while events come. One thread at a time may wait for a TM, in lnetd_wait() or with lnetd_tm_arm(); others may
+ * take the events, and submit. Errors: -EBUSY: another thread waits; -ETIMEDOUT: lnetd runs no longer, or hangs: it
+ * has not answered (lnetd_set_patience()); the program may wait on, or use lnetd_ping() to end the connection; and
+ * after LNETD_DOWN was taken, the errors of lnetd_process().
  */
 LNETD_API int lnetd_wait(lnetd_tm *tm, int milliseconds);
 

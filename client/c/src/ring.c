@@ -78,38 +78,86 @@ void lni_ring_unmap(struct ring *r)
 	*r = (struct ring){ .wake_lnetd = -1, .woken = -1 };
 }
 
-// ring_bell writes a token for lnetd. It does not block: EAGAIN means that there are enough.
-static void ring_bell(struct ring *r)
+// wake wakes lnetd, which sleeps in this way.
+static void wake(struct ring *r, uint32_t how)
 {
 	const uint64_t one = 1;
-	while (write(r->wake_lnetd, &one, sizeof one) < 0 && errno == EINTR)
-		;
+	if (how == ON_WORD)
+		lni_wake(r->sq_sleeping);
+	else // EAGAIN means that there are enough tokens
+		while (write(r->wake_lnetd, &one, sizeof one) < 0 && errno == EINTR)
+			;
+}
+
+// show shows lnetd all submissions, and wakes it if it sleeps, unless it knows them all. tm->lock is held.
+static void show(lnetd_tm *tm)
+{
+	struct ring *r = &tm->ring;
+	uint32_t tail = atomic_load_explicit(&tm->tail, memory_order_relaxed), how;
+	if (tail == atomic_load_explicit(&tm->shown, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&tm->shown, tail, memory_order_relaxed);
+	atomic_store(r->sq_tail, tail);
+	if (atomic_load(r->sq_sleeping) && (how = atomic_exchange(r->sq_sleeping, AWAKE)) != AWAKE)
+		wake(r, how);
+}
+
+void lni_show(lnetd_tm *tm)
+{
+	if (atomic_load_explicit(&tm->tail, memory_order_relaxed) == atomic_load_explicit(&tm->shown, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&tm->lock);
+	show(tm);
+	pthread_mutex_unlock(&tm->lock);
 }
 
 int lni_ring_put(lnetd_tm *tm, const struct wire_submission *s)
 {
 	struct ring *r = &tm->ring;
 	uint32_t tail = atomic_load_explicit(&tm->tail, memory_order_relaxed);
-	uint32_t unread = tail - atomic_load_explicit(r->sq_head, memory_order_acquire);
-	if (unread > r->sq_entries) {
+	uint32_t head = atomic_load_explicit(r->sq_head, memory_order_acquire);
+	if (tail - head > r->sq_entries || atomic_load_explicit(&tm->shown, memory_order_relaxed) - head > r->sq_entries) {
 		lni_break(tm->domain, EPROTO, "lnetd has set an invalid head of submissions");
 		return lni_ended(tm->domain);
 	}
-	if (unread == r->sq_entries)
+	if (tail - head == r->sq_entries) {
+		show(tm); // a batch, which would otherwise keep the ring full
 		return lni_fail(EAGAIN, "the submission ring is full");
+	}
 	memcpy(&r->sq[tail & (r->sq_entries - 1)], s, sizeof *s);
-	atomic_store(&tm->tail, ++tail);
-	atomic_store(r->sq_tail, tail);
-	if (atomic_load(r->sq_sleeping) && atomic_exchange(r->sq_sleeping, 0))
-		ring_bell(r);
+	atomic_store_explicit(&tm->tail, tail + 1, memory_order_release);
+	if (tm->batches == 0)
+		show(tm);
 	return 0;
+}
+
+int lnetd_begin(lnetd_tm *tm)
+{
+	pthread_mutex_lock(&tm->lock);
+	int result = lni_tm_ended(tm);
+	if (result == 0)
+		tm->batches++;
+	pthread_mutex_unlock(&tm->lock);
+	return result;
+}
+
+int lnetd_commit(lnetd_tm *tm)
+{
+	pthread_mutex_lock(&tm->lock);
+	int result = tm->batches ? lni_tm_ended(tm) : lni_fail(EINVAL, "no batch of submissions was begun");
+	if (tm->batches)
+		tm->batches--;
+	if (result == 0)
+		show(tm);
+	pthread_mutex_unlock(&tm->lock);
+	return result;
 }
 
 void lni_ring_release(lnetd_tm *tm, uint32_t head)
 {
 	struct ring *r = &tm->ring;
-	atomic_store(&tm->head, head);
+	atomic_store_explicit(&tm->head, head, memory_order_release);
 	atomic_store(r->cq_head, head);
 	if (atomic_load(r->cq_overflow) && atomic_exchange(r->cq_overflow, 0))
-		ring_bell(r);
+		wake(r, atomic_exchange(r->sq_sleeping, AWAKE)); // also if it is awake
 }

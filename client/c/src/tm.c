@@ -42,8 +42,13 @@ static int start(lnetd *d, lnetd_tm *tm, uint32_t tmid)
 	tm->match_bits = r.match_bits;
 	tm->operations = tm->cursor = 0;
 	tm->broken = tm->stopping = false;
-	atomic_store(&tm->tail, atomic_load(tm->ring.sq_tail)); // they do not begin at 0
-	atomic_store(&tm->head, atomic_load(tm->ring.cq_head));
+	tm->futex = d->hello.features & FEATURE_FUTEX;
+	tm->waited_head = atomic_load(tm->ring.cq_head); // they do not begin at 0
+	atomic_store(&tm->head, tm->waited_head);
+	atomic_store(&tm->tail, atomic_load(tm->ring.sq_tail));
+	atomic_store(&tm->shown, atomic_load(&tm->tail));
+	atomic_store(&tm->wait_spin.time, UINT32_MAX / 2);
+	atomic_store(&tm->sync_spin.time, UINT32_MAX / 2);
 	return 0;
 }
 
@@ -244,19 +249,25 @@ int lnetd_move_bits(lnetd_tm *tm, lnetd_buf *b, unsigned direction, uint32_t len
 	return result < 0 ? result : begin(tm, b, &s, length, NULL);
 }
 
+// The order of the checks is that of TransferMachine.Add: the length, then those of docs/spec/transport.md 6.6.
 int lnetd_move(lnetd_tm *tm, lnetd_buf *b, unsigned direction, uint32_t length, const void *desc, size_t size)
 {
-	struct lnetd_addr peer;
-	uint64_t match_bits, offered;
-	uint32_t type;
-	int result = lni_desc_read(desc, size, &peer, &match_bits, &type, &offered);
+	struct lni_desc d;
+	int result = direction > LNETD_OUT ? lni_fail(EINVAL, "there is no direction %u", direction) : 0;
+	if (result == 0 && direction == LNETD_OUT)
+		result = check_length(b, length);
+	if (result == 0)
+		result = lni_desc_read(desc, size, &d);
 	if (result < 0)
 		return result;
-	if (type != (direction == LNETD_IN ? DESC_OUT : DESC_IN))
+	if (d.type != (direction == LNETD_IN ? DESC_OUT : DESC_IN))
 		return lni_fail(EPERM, "the descriptor offers the other direction");
-	if (direction == LNETD_IN ? offered > b->size : length > offered)
-		return lni_fail(EFBIG, "the peer offers %llu bytes", (unsigned long long)offered);
-	return lnetd_move_bits(tm, b, direction, direction == LNETD_IN ? (uint32_t)offered : length, &peer, match_bits);
+	if (direction == LNETD_IN ? d.size > b->size : length > d.size)
+		return lni_fail(EFBIG, "the peer offers %llu bytes", (unsigned long long)d.size);
+	result = lni_desc_check(&d);
+	if (result < 0)
+		return result;
+	return lnetd_move_bits(tm, b, direction, direction == LNETD_IN ? (uint32_t)d.size : length, &d.peer, d.match_bits);
 }
 
 int lnetd_cancel(lnetd_tm *tm, lnetd_buf *b)

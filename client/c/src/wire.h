@@ -35,6 +35,7 @@ enum {
 #define FEATURE_OVERFLOW ((uint64_t)1 << 2)
 #define FEATURE_POSTED ((uint64_t)1 << 5)
 #define FEATURE_MATCH_BITS ((uint64_t)1 << 6)
+#define FEATURE_FUTEX ((uint64_t)1 << 7)
 
 struct wire_header {
 	uint32_t magic;
@@ -121,6 +122,9 @@ enum {
 	WORD_SQ_WAITING = 640,
 	WORD_CQ_OVERFLOW = 704,
 };
+
+// Values of WORD_SQ_SLEEPING and WORD_CQ_SLEEPING: how a side sleeps. ON_WORD needs FEATURE_FUTEX.
+enum sleeping { AWAKE, AT_DESCRIPTOR, ON_WORD };
 
 enum { SUBMIT_CANCEL = 7 }; // opcodes 1 to 6 are those of enum lnetd_event_type
 

@@ -130,7 +130,7 @@ static void complete(uint8_t *ring, uint32_t head)
 		spoil(&c, sizeof c);
 		memcpy(&cq[(head + i) % ENTRIES], &c, sizeof c);
 	}
-	uint32_t words[] = { head + n, byte(), byte(), byte(), byte() };
+	uint32_t words[] = { head + n, byte(), byte() & 3, byte(), byte() };
 	spoil(words, sizeof *words);
 	memcpy(ring + WORD_CQ_TAIL, words, 4);
 	memcpy(ring + WORD_SQ_HEAD, &words[1], 4);
@@ -171,7 +171,7 @@ int lni_connect(const char *path, int patience)
 		abort();
 	setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 	struct wire_hello_reply hello = {
-		.version = 1, .features = FEATURE_OVERFLOW | FEATURE_POSTED | FEATURE_MATCH_BITS, .buffer_size = 1 << 20, .range_size = range_size,
+		.version = 1, .features = FEATURE_OVERFLOW | FEATURE_POSTED | FEATURE_MATCH_BITS | FEATURE_FUTEX, .buffer_size = 1 << 20, .range_size = range_size,
 		.ranges = 256, .descriptor_size = 48, .tms = 64, .buffers = 16384, .areas = 64, .completions = 65536, .memory = 1 << 30,
 	};
 	struct {
@@ -198,6 +198,8 @@ static void use(lnetd *d, lnetd_tm *tm, lnetd_buf **b, const struct lnetd_addr *
 	struct lnetd_desc desc;
 	struct lnetd_event e[3];
 	int open = 0, n;
+	if (byte() & 1)
+		lnetd_begin(tm);
 	open += lnetd_recv(tm, b[0], 64, 4) == 0;
 	open += lnetd_offer(tm, b[1], LNETD_IN, 0, &desc) == 0;
 	open += lnetd_send(tm, b[2], SIZE, to) == 0;
@@ -212,9 +214,10 @@ static void use(lnetd *d, lnetd_tm *tm, lnetd_buf **b, const struct lnetd_addr *
 			if (e[k].flags & LNETD_MESSAGE && (e[k].offset > SIZE || e[k].length > SIZE - e[k].offset || !lnetd_at(e[k].buffer, e[k].offset, NULL)))
 				abort();
 		}
-		lnetd_wait(tm, 0);
+		lnetd_wait(tm, byte() & 1);
 		lnetd_tm_arm(tm);
 	}
+	lnetd_commit(tm);
 	if (open < 0 || (down && open != 0))
 		abort();
 	if (!down)

@@ -27,9 +27,11 @@ static lnetd_buf *buffer(void *memory)
 	return b;
 }
 
+// submit begins operations in a batch that ends with the connection.
 static void submit(void)
 {
 	struct lnetd_desc desc;
+	MUST(lnetd_begin(tm));
 	MUST(lnetd_recv(tm, in, MESSAGE, 100));
 	MUST(lnetd_offer(tm, passive, LNETD_IN, 0, &desc));
 	open_operations = 2;
@@ -60,6 +62,8 @@ static bool play(bool traffic)
 			CHECK(e.status < 0 && open_operations == 0, "%u operations have no final event", open_operations);
 			REFUSED(-e.status, lnetd_events(tm, &e, 1));
 			REFUSED(-e.status, lnetd_send(tm, out, MESSAGE, &me));
+			REFUSED(-e.status, lnetd_begin(tm));
+			REFUSED(-e.status, lnetd_commit(tm));
 			return true;
 		}
 		if (e.flags & LNETD_MESSAGE && !traffic)
@@ -127,6 +131,8 @@ int main(int argc, char **argv)
 	}
 	send();
 	CHECK(!play(false), "lnetd has ended once more");
+	MUST(lnetd_commit(tm));
+	REFUSED(EINVAL, lnetd_commit(tm));
 	CHECK(memory[2 * SIZE] == 77 && memory[0] == 77, "the content of the memory is lost");
 	lnetd_close(domain);
 	puts("ok");

@@ -4,20 +4,38 @@
 //	                                   call lnetd_pending
 //	threads many SOCKET N              N messages; several threads submit, several take events, for one TM
 //	threads flood SOCKET N             N messages arrive before the first event is taken
+//	threads sync SOCKET N              N batches of a thread, each of which ends after another thread has called lnetd_sync
+//
+// It has its own lni_sleep and lni_wake. With wakeups, a sleep on the word CQ sleeping lasts until lnetd ends it: the short
+// time limit of the library would hide that a wake-up was lost.
 #define _GNU_SOURCE
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "internal.h"
 
 enum { MESSAGE = 64, PATIENCE = 60000, SUBMITTERS = 3, TAKERS = 3, SENDERS = 16, RECEIVERS = 64 };
 
 static lnetd *domain;
 static unsigned count, seconds;
 static atomic_bool over;
+static bool exchanging; // the mode is wakeups
+
+void lni_sleep(_Atomic uint32_t *word, uint32_t value, int64_t time)
+{
+	bool patient = exchanging && value == ON_WORD;
+	const struct timespec t = { patient ? PATIENCE / 1000 : 0, patient ? 0 : time };
+	long result = syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
+	CHECK(!patient || result == 0 || errno != ETIMEDOUT, "a wake-up was lost");
+}
+
+void lni_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); }
 
 static lnetd_tm *start(struct lnetd_addr *at)
 {
@@ -106,6 +124,8 @@ static void *play(void *argument)
 
 static void wakeups(void)
 {
+	MUST(lnetd_set_spin(domain, 0)); // so that each wait is a sleep
+	exchanging = true;
 	struct side sides[2] = { { .first = true }, { .first = false } };
 	struct lnetd_addr at[2];
 	pthread_t players[2], lookers[2];
@@ -140,7 +160,8 @@ static lnetd_tm *shared_tm;
 static struct lnetd_addr shared_at;
 static atomic_uint submitted, arrived;
 
-static void *submit(void *none)
+// submit sends messages, each in a separate batch if batches is not NULL.
+static void *submit(void *batches)
 {
 	while (atomic_fetch_add(&submitted, 1) < count) {
 		struct sender *s = NULL;
@@ -155,9 +176,13 @@ static void *submit(void *none)
 		}
 		uint32_t name = (uint32_t)(s - senders);
 		memcpy(lnetd_at(s->buffer, 0, NULL), &name, sizeof name);
+		if (batches)
+			MUST(lnetd_begin(shared_tm));
 		MUST(lnetd_send(shared_tm, s->buffer, MESSAGE, &shared_at));
+		if (batches)
+			MUST(lnetd_commit(shared_tm));
 	}
-	return none;
+	return NULL;
 }
 
 static void *take(void *waits)
@@ -200,7 +225,7 @@ static void many(void)
 		CHECK(pthread_create(&takers[i], NULL, take, i == 0 ? shared_tm : NULL) == 0, "pthread_create");
 	CHECK(pthread_create(&looker, NULL, look, shared_tm) == 0, "pthread_create");
 	for (int i = 0; i < SUBMITTERS; i++)
-		CHECK(pthread_create(&submitters[i], NULL, submit, NULL) == 0, "pthread_create");
+		CHECK(pthread_create(&submitters[i], NULL, submit, i > 0 ? shared_tm : NULL) == 0, "pthread_create");
 	for (int i = 0; i < SUBMITTERS; i++)
 		pthread_join(submitters[i], NULL);
 	for (int i = 0; i < TAKERS; i++)
@@ -237,9 +262,46 @@ static void flood(void)
 	CHECK(e.flags & LNETD_FINAL, "the last event is not final");
 }
 
+// ---- sync ----
+
+static atomic_uint syncs; // calls of lnetd_sync that have returned
+
+static void *submit_batches(void *b)
+{
+	struct lnetd_event e;
+	for (unsigned i = 0; i < count; i++) {
+		MUST(lnetd_begin(shared_tm));
+		MUST(lnetd_recv(shared_tm, b, MESSAGE, 1));
+		MUST(lnetd_cancel(shared_tm, b));
+		unsigned before = atomic_load(&syncs);
+		while (atomic_load(&syncs) == before)
+			sched_yield();
+		MUST(lnetd_commit(shared_tm));
+		int n;
+		while ((n = lnetd_events(shared_tm, &e, 1)) == 0)
+			CHECK(lnetd_wait(shared_tm, PATIENCE) == 1, "no event comes");
+		MUST(n);
+		CHECK(e.status == -ECANCELED, "an event of type %u with status %d", e.type, e.status);
+	}
+	atomic_store(&over, true);
+	return NULL;
+}
+
+static void sync_meanwhile(void)
+{
+	pthread_t submitter;
+	shared_tm = start(&shared_at);
+	CHECK(pthread_create(&submitter, NULL, submit_batches, buffer(MESSAGE, NULL)) == 0, "pthread_create");
+	while (!atomic_load(&over)) {
+		MUST(lnetd_sync(shared_tm, PATIENCE)); // it does not wait for an operation that it has not shown lnetd
+		atomic_fetch_add(&syncs, 1);
+	}
+	pthread_join(submitter, NULL);
+}
+
 int main(int argc, char **argv)
 {
-	CHECK(argc >= 4, "usage: threads wakeups|many|flood SOCKET N [SECONDS]");
+	CHECK(argc >= 4, "usage: threads wakeups|many|flood|sync SOCKET N [SECONDS]");
 	count = (unsigned)atoi(argv[3]);
 	seconds = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
 	MUST(lnetd_open(&domain, argv[2], NULL, 0));
@@ -249,6 +311,9 @@ int main(int argc, char **argv)
 		break;
 	case 'm':
 		many();
+		break;
+	case 's':
+		sync_meanwhile();
 		break;
 	default:
 		flood();

@@ -116,6 +116,13 @@ class Connection:
         """Set how long lnetd may send nothing while a request waits for its reply. It is 10 s by default."""
         check(lib.lnetd_set_patience(self._use(), milliseconds(seconds)))
 
+    def set_spin(self, seconds: float) -> None:
+        """Set how long TM.wait() and TM.sync() look for what they wait for before they sleep, 50 µs by default.
+
+        At most it is 1 s. It is shorter while that finds nothing. With 0 they sleep at once.
+        """
+        check(lib.lnetd_set_spin(self._use(), unsigned(round(seconds * 1e6), "the microseconds")))
+
     def limits(self) -> Limits:
         """Return the limits and quotas of the connection."""
         limits = _library.Limits(size=ctypes.sizeof(_library.Limits))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import errno
 import threading
 import time
-from typing import TYPE_CHECKING, Callable, Optional, Union
+from typing import TYPE_CHECKING, Callable, Iterator, Optional, Union
 
 from . import _library
 from ._library import lib
@@ -137,6 +138,19 @@ class TM:
     def cancel(self, buffer: Buffer) -> None:
         """Cancel the operation of a buffer. Its final event then has ECANCELED, or the result that it would have had."""
         check(lib.lnetd_cancel(self._use(), buffer._use()))
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Show lnetd all operations that are submitted in a with statement at its end, and wake it once.
+
+        lnetd also sees them when a thread calls sync(), wait() or arm(), and when they fill the submission ring.
+        """
+        check(lib.lnetd_begin(self._use()))
+        try:
+            yield
+        finally:
+            if self._handle is not None and not self._connection.closed:
+                check(lib.lnetd_commit(self._use()))
 
     def sync(self, timeout: Optional[float] = None) -> None:
         """Wait until lnetd has carried out what was submitted: then peers can reach the buffers.

@@ -154,6 +154,28 @@ class Conversation:
         tm.cancel(bulk)  # nothing happens
         assert not tm.wait(0) and not tm.pending() and not tm.arm() and tm.events() == []
 
+    def batches(self):
+        """lnetd sees a batch at its end, or when the program waits; it ends with an exception as well."""
+        with self.tm.batch():
+            self.tm.recv(self.inbox, MESSAGE)
+            self.tm.send(self.out[0], self.peer, self.out[0].write(b"E batch"))
+            self.connection.ping()
+            assert not self.tm.pending()
+        assert self.message() == b"E batch"
+        self.end(self.inbox)
+        self.end(self.out[0])
+
+        def broken():
+            with self.tm.batch():
+                self.tm.send(self.out[0], self.peer, self.out[0].write(b"E batch"))
+                raise ValueError
+
+        self.tm.recv(self.inbox, MESSAGE)
+        invalid(broken)
+        assert self.message() == b"E batch"
+        self.end(self.inbox)
+        self.end(self.out[0])
+
     def interrupted(self):
         """A handler of a signal can end a wait without a limit."""
 
@@ -221,6 +243,9 @@ def main(path, peer_text):
     assert str(peer) == peer_text and lnetd.NID.parse(str(peer.nid)) == peer.nid
     with lnetd.Connection(path, "conversation") as connection:
         connection.set_patience(PATIENCE)
+        connection.set_spin(20e-6)
+        invalid(connection.set_spin, -1)
+        refused(errno.EINVAL, connection.set_spin, 1.5)
         connection.ping()
         assert connection.process() == 0
         limits = connection.limits()
@@ -233,6 +258,8 @@ def main(path, peer_text):
             c.passive()
             c.active()
             c.mistakes()
+            c.batches()
+            connection.set_spin(0)
             c.interrupted()
             c.other_thread()
             c.in_selector()

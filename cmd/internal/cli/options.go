@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lnetd/lnetd/internal/lnetd/spelling"
 )
 
 // Explain converts an error of pflag about an option to one with a message for users. It returns other errors
@@ -30,6 +33,24 @@ func Explain(err error) error {
 		return fmt.Errorf("unrecognized option '--%s'", unknown.GetSpecifiedName())
 	}
 	return err
+}
+
+// ExplainOptions makes errors about invalid options of c and its subcommands those of Explain. The error of an option
+// that does not exist also suggests a similar one.
+func ExplainOptions(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		explained := Explain(err)
+		unknown := (*pflag.NotExistError)(nil)
+		if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+			return explained
+		}
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if like := spelling.Nearest(unknown.GetSpecifiedName(), names); like != "" {
+			return fmt.Errorf("%w; %s", explained, spelling.DidYouMean("--"+like))
+		}
+		return explained
+	})
 }
 
 // invalidValue returns an error about the invalid value of an option, which describes the values that the option

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/lnetd/lnetd/cmd/internal/cli"
@@ -40,6 +41,20 @@ func TestExplain(t *testing.T) {
 		"-bx":                        "invalid option -- 'x'",
 	} {
 		if err := cli.Explain(f.Parse([]string{arg})); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", arg, err, want)
+		}
+	}
+	explained := &cobra.Command{Use: "p", SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
+	explained.Flags().Int("portal", 0, "")
+	cli.ExplainOptions(explained)
+	for arg, want := range map[string]string{
+		"--portla=1": "unrecognized option '--portla'; did you mean '--portal'?",
+		"--frob":     "unrecognized option '--frob'",
+		"-p":         "invalid option -- 'p'",
+		"--portal=x": "option '--portal': 'x' is not a whole number that fits",
+	} {
+		explained.SetArgs([]string{arg})
+		if err := explained.Execute(); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", arg, err, want)
 		}
 	}

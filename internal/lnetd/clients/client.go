@@ -58,11 +58,27 @@ type client struct {
 
 // log logs a message about the client. The number of messages about one process is limited.
 func (c *client) log(level slog.Level, text string, attrs ...slog.Attr) {
+	c.identified().Report(boundedlog.Line{Level: level, Text: text, Of: c.subject()}, attrs...)
+}
+
+// note passes an event of the client to the watcher of the log only.
+func (c *client) note(text string) {
+	if c.server.log.Watched() {
+		c.identified().Note(boundedlog.Line{Level: slog.LevelInfo, Text: text, Of: c.subject()})
+	}
+}
+
+// identified returns the log with attributes that identify the client.
+func (c *client) identified() *boundedlog.Log {
 	c.mu.Lock()
 	program := c.program
 	c.mu.Unlock()
-	log := c.server.log.With("client", c.id, "program", program, "uid", c.process.UID, "gid", c.process.GID)
-	log.Report(boundedlog.Line{Level: level, Text: text, Of: boundedlog.About("pid", strconv.Itoa(int(c.process.PID)))}, attrs...)
+	return c.server.log.With("client", c.id, "program", program, "uid", c.process.UID, "gid", c.process.GID)
+}
+
+// subject returns the subject of lines about the client.
+func (c *client) subject() boundedlog.Subject {
+	return boundedlog.About("pid", strconv.Itoa(int(c.process.PID)))
 }
 
 // cutOff disconnects the client and sends it the reason. When cutOff returns, the client can read the

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/memory/polling"
 	"github.com/lnetd/lnetd/transport"
 )
 
@@ -31,8 +32,8 @@ type Config struct {
 	// Farewell is how long Close waits, after it has notified the clients, before it disconnects them. 0
 	// means no wait.
 	Farewell time.Duration
-	// PollTime is how long lnetd polls the submission rings of clients that request polling, before it
-	// sleeps. 0 disables polling; clients find this in the reply to HELLO.
+	// PollTime is how long lnetd polls the submission rings of its clients at most, before it sleeps. 0 means
+	// polling.DefaultTime. A negative value disables polling.
 	PollTime time.Duration
 	// HelloTime is how long a client may take to send its first request, and to read any reply. 0 means
 	// 10 s.
@@ -40,6 +41,8 @@ type Config struct {
 	// Connects is the number of connections that one user may make per second, and the largest number at
 	// once. Further connections are delayed. 0 means 200.
 	Connects int
+
+	hubs int // number of hubs; 0 means that it depends on the processors
 }
 
 const (
@@ -63,10 +66,13 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("clients: negative number of connections per second, %d: %w", c.Connects, syscall.EINVAL)
 	}
 	c.Connects = cmp.Or(c.Connects, defaultConnects)
+	if c.PollTime == 0 {
+		c.PollTime = polling.DefaultTime
+	}
 	for _, d := range []struct {
 		value    *time.Duration
 		fallback time.Duration
-	}{{&c.Grace, defaultGrace}, {&c.Farewell, 0}, {&c.PollTime, 0}, {&c.HelloTime, defaultHelloTime}} {
+	}{{&c.Grace, defaultGrace}, {&c.Farewell, 0}, {&c.HelloTime, defaultHelloTime}} {
 		if *d.value < 0 {
 			return c, fmt.Errorf("clients: negative time %v: %w", *d.value, syscall.EINVAL)
 		}

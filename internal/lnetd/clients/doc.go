@@ -9,8 +9,9 @@
 // all of its resources are released (transport 8.5).
 //
 // Goroutines: Serve accepts connections. Each connection has one goroutine, which answers requests and
-// cleans up at the end. Each TM has one goroutine, which reads submissions from its ring. Close waits for
-// all of them.
+// cleans up at the end. Each TM has one goroutine, which reads submissions from its ring. While submissions follow each
+// other, a hub does that for several TMs, in a goroutine with its own thread. There are fewer hubs than processors. Close
+// waits for all of them.
 //
 // Lock order: tm.roundMu, then client.mu, then tm.mu, then users.mu. No other two locks are held together. Only tm.roundMu
 // may be held during a call of a Core, and a Core may hold its own locks when it calls a tm. Records that

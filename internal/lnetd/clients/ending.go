@@ -68,6 +68,9 @@ func (c *client) report(reason error, had unreleased) {
 	case reason != nil:
 		level, text = slog.LevelWarn, "client disconnected by lnetd"
 	case had == (unreleased{}):
+		if c.domain != nil {
+			c.note("client disconnected")
+		}
 		return
 	}
 	c.log(level, text, slog.Any("reason", reason), slog.Int("tms", had.TMs), slog.Int("buffers", had.Buffers),

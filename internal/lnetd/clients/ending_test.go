@@ -268,41 +268,16 @@ func TestCoreIsGone(t *testing.T) {
 	o.cut(syscall.ESHUTDOWN, "the node of lnetd is closed")
 }
 
-// If a client requests polling and the server supports it, the rings of all its TMs are polled, including
-// those of parked TMs, and also after the polling TM has gone.
+// A client that wants all features gets those that this lnetd has.
 //
 // transport 9.11
-func TestPolling(t *testing.T) {
+func TestAllFeatures(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.PollTime = time.Hour })
 	p := w.dial()
 	p.must(&protocol.Hello{Lowest: 1, Highest: 1, Wanted: ^protocol.Features(0)}, &p.hello)
 	if p.hello.Features != protocol.Implemented {
 		t.Errorf("granted %v", p.hello.Features)
 	}
-	rings := []*ring{p.start(34, 7, 16), p.start(34, 8, 16), p.start(34, 9, 16)}
-	var read uint64
-	for len(rings) > 0 {
-		for range 10 {
-			read++
-			for k, r := range rings {
-				if ok, err := r.Submissions.Put(&shm.Submission{Opcode: shm.OpNop}); !ok {
-					t.Fatal(err)
-				}
-				r.Submissions.Publish() // without waking lnetd
-				eventually(t, "it is read", func() bool { return w.server.Clients()[0].TMs[k].Submissions == read })
-			}
-		}
-		for _, i := range w.server.Clients()[0].TMs {
-			if i.Waits != 0 || i.BellReads != 0 {
-				t.Errorf("%+v", i)
-			}
-		}
-		p.must(&protocol.TMStop{Handle: rings[0].handle}, &protocol.Counters{})
-		rings = rings[1:]
-	}
-	p.start(34, 7, 16) // now the TM that polls for an hour ends at once
-	_ = p.conn.Close()
-	w.empty()
 }
 
 // Log lines about clients that end badly are limited, and the number of suppressed lines is logged.

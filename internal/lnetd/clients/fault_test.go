@@ -218,7 +218,7 @@ func TestFloodOfNOPs(t *testing.T) {
 		return true
 	})
 	for _, i := range w.server.Clients() {
-		most := uint64(2*perRound) * uint64(2+time.Since(began)/ineffectivePause)
+		most := uint64(2*mostIneffective) * uint64(2+time.Since(began)/ineffectivePause)
 		if n := i.TMs[0].Submissions; i.TMs[0].Address.TMID >= 20 && n > most {
 			t.Errorf("%d NOPs of a flood were read, at most %d should have been", n, most)
 		}
@@ -243,7 +243,7 @@ func TestFloodBehindRequests(t *testing.T) {
 		o.must(&protocol.BufDeregister{Index: b.Index, Generation: b.Generation}, &protocol.Empty{})
 		o.refused(&protocol.BufDeregister{Index: 99, Generation: 1}, syscall.EBADR)
 	}
-	most := uint64(2*perRound) * uint64(2+time.Since(began)/ineffectivePause)
+	most := uint64(2*mostIneffective) * uint64(2+time.Since(began)/ineffectivePause)
 	if n := w.server.Clients()[0].TMs[0].Submissions; n > most {
 		t.Errorf("%d NOPs were read, at most %d should have been", n, most)
 	}

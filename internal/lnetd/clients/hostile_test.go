@@ -106,13 +106,13 @@ func TestRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	for range 300 {
+	for range 2*perRound + 8 {
 		if ok, err := c.Submissions.Put(&shm.Submission{Opcode: shm.OpNop}); !ok {
 			t.Fatal(err)
 		}
 	}
 	c.Submissions.Publish()
-	for _, want := range []int{256, 44, 0} {
+	for _, want := range []int{perRound, perRound, 8, 0} {
 		if n, err := tm.processRound(); n != want || err != nil {
 			t.Errorf("took %d, want %d: %v", n, want, err)
 		}

@@ -45,6 +45,10 @@ type TMInfo struct {
 	// Overflowed counts the completions that were ever kept. Rejected counts operations that were not
 	// started because they were invalid.
 	Overflowed, Rejected uint64
+	// Polls counts how often lnetd polled the submission ring before it slept, and Found how often that found
+	// a submission. WordWaits counts those Waits in which lnetd slept on the ring's flag, and not at its
+	// descriptor.
+	Polls, Found, WordWaits uint64
 	// Submissions and Completions count the entries of the two rings that were used. Waits counts how
 	// often lnetd slept because the client submitted nothing, BellReads how often the client woke it,
 	// and BellWrites how often it woke the client.
@@ -130,7 +134,7 @@ func (c *client) info() Info {
 }
 
 func (t *tm) info() TMInfo {
-	taken, put := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
+	taken, put, waits := t.ring.Submissions.Stats(), t.ring.Completions.Stats(), t.ring.Submissions.WaitStats()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	waiting := 0
@@ -144,6 +148,7 @@ func (t *tm) info() TMInfo {
 	i := TMInfo{
 		Address: t.address, Queues: t.figures, Entries: t.entries, Waiting: waiting, Kept: len(t.kept),
 		Overflowed: t.overflowed, Rejected: t.rejected,
+		Polls: waits.Polls, Found: waits.Found, WordWaits: waits.WordSleeps,
 		Submissions: taken.Released, Completions: put.Put, Waits: taken.Sleeps, BellReads: taken.Reads, BellWrites: put.Wakeups,
 	}
 	for q := range i.Queues {

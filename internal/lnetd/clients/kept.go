@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
@@ -36,7 +37,7 @@ func (t *tm) put(e *shm.Completion, b *buffer) error {
 // write adds the completion e of the operation on b to the ring, and ends the operation if e is final. It
 // returns false if the ring has no room. The caller holds mu, and publishes the entry.
 func (t *tm) write(e *shm.Completion, b *buffer) (bool, error) {
-	if room, err := t.ring.Completions.Room(); room == 0 || err != nil {
+	if ok, err := t.ring.Completions.HasRoom(); !ok || err != nil {
 		return false, err
 	}
 	// This precedes the write, because the client may submit the next operation as soon as it has read the
@@ -143,7 +144,7 @@ func (t *tm) flushKept() error {
 		return nil
 	}
 	t.mu.Lock()
-	wake := false
+	var wake shared.Wakeup
 	err := guardFault(func() error {
 		err := t.moveKept()
 		wake = t.ring.Completions.Claim()

@@ -74,7 +74,7 @@ func (r *receiver) take(n int) {
 		r.read++
 	}
 	if r.tm.Completions.ReleaseAndClaim() {
-		r.tm.Submissions.Wake()
+		r.tm.Submissions.Wake(r.tm.Submissions.ClaimAnyway())
 	}
 }
 
@@ -163,7 +163,7 @@ func TestStopMovesKept(t *testing.T) {
 //
 // transport 9.5
 func TestOverflowKeepsOrder(t *testing.T) {
-	for name, poll := range map[string]time.Duration{"sleeping": 0, "polling": time.Millisecond} {
+	for name, poll := range map[string]time.Duration{"sleeping": -1, "polling": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(c *Config) { c.PollTime = poll })
 			w.t = t

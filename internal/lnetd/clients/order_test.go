@@ -52,7 +52,7 @@ func TestStopIsBehindSubmissions(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.one(7, 128)
 	w.asleep()
-	nops := make([]shm.Submission, 2*perRound-10)
+	nops := make([]shm.Submission, 2*mostIneffective-10)
 	for i := range nops {
 		nops[i].Opcode = shm.OpNop
 	}

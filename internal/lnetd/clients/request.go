@@ -121,7 +121,7 @@ func (c *client) hello(h protocol.Header, r *protocol.Hello) error {
 // negotiate agrees with the client on a version and features of the protocol, and opens the client's
 // domain. It returns the refusal of a client that may not use lnetd.
 func (c *client) negotiate(r *protocol.Hello) (*protocol.HelloReply, error) {
-	offered := protocol.FeatOverflow | protocol.FeatPosted | protocol.FeatMatchBits
+	offered := protocol.FeatOverflow | protocol.FeatPosted | protocol.FeatMatchBits | protocol.FeatFutex
 	if c.server.config.PollTime > 0 {
 		offered |= protocol.FeatPolling
 	}
@@ -151,6 +151,7 @@ func (c *client) negotiate(r *protocol.Hello) (*protocol.HelloReply, error) {
 	c.mu.Lock()
 	c.domain = domain
 	c.mu.Unlock()
+	c.note("client connected")
 	return &protocol.HelloReply{
 		Version: version, Features: granted, Limits: c.limits,
 		Quotas: protocol.Quotas{
@@ -326,9 +327,7 @@ func (c *client) startTM(r *protocol.TMStart) (protocol.Body, shared.Files, erro
 		return nil, noFiles, err
 	}
 	t.address = t.core.Address()
-	if c.features&protocol.FeatPolling != 0 {
-		t.polling = newPolling(c.server.config.PollTime)
-	}
+	t.setWaiting(c.features)
 	reply := &protocol.TMStartReply{TMID: uint32(t.address.TMID), Completions: entries, Credits: protocol.Credits(entries)}
 	if c.features&protocol.FeatMatchBits != 0 {
 		t.passive = passiveBitsFrom(t.core.MatchBits())

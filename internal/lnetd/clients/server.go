@@ -40,9 +40,11 @@ type Server struct {
 	cancel  context.CancelFunc
 	clock   shared.Clock
 
-	poller sharedPoller
-	log    *boundedlog.Log
-	work   sync.WaitGroup // goroutines of connections
+	hubs    []*hub
+	passes  passes
+	nextHub atomic.Uint32 // counts the TMs that got a hub
+	log     *boundedlog.Log
+	work    sync.WaitGroup // goroutines of connections
 
 	mu           sync.Mutex // guards the fields below
 	listeners    map[Listener]struct{}
@@ -72,6 +74,7 @@ func New(c Config) (*Server, error) {
 		b := make([]byte, protocol.MaxRecord+1)
 		return &b
 	}
+	s.hubs = newHubs(&s.config, s.clock, &s.passes)
 	s.context, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -298,6 +301,9 @@ func (s *Server) Close(ctx context.Context) error {
 	select {
 	case <-s.allGone:
 		s.work.Wait()
+		for _, h := range s.hubs {
+			h.close()
+		}
 		s.log.End()
 		return nil
 	case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/shm"
 )
@@ -28,14 +29,16 @@ func (t *tm) Push(c transport.Completion) {
 }
 
 // finish writes the completion e of the operation on b to the ring, or keeps it until the ring has room. It
-// wakes the client if that sleeps.
+// wakes the client if that sleeps, or leaves that to the end of a pass.
 func (t *tm) finish(b *buffer, e *shm.Completion) {
 	t.mu.Lock()
 	t.count(b, e)
-	wake := false
+	var wake shared.Wakeup
 	err := guardFault(func() error {
 		err := t.put(e, b)
-		wake = !t.ringClosed && t.ring.Completions.Claim()
+		if !t.ringClosed && !t.client.server.passes.leave(t) {
+			wake = t.ring.Completions.Claim()
+		}
 		return err
 	})
 	if err != nil {
@@ -80,10 +83,11 @@ func (t *tm) PushTM(c transport.Completion) bool {
 		return true
 	}
 	t.mu.Lock()
-	told, wake := false, false
+	told, wake := false, shared.Wakeup(0)
 	err := guardFault(func() (err error) {
-		told, err = t.writeTMEvent(&c)
-		wake = told && t.ring.Completions.Claim()
+		if told, err = t.writeTMEvent(&c); told {
+			wake = t.ring.Completions.Claim()
+		}
 		return err
 	})
 	t.mu.Unlock()
@@ -106,12 +110,10 @@ func (t *tm) writeTMEvent(c *transport.Completion) (bool, error) {
 }
 
 // finishWrite does what remains to be done after a write to the ring when mu has been unlocked. It
-// disconnects the client if the write returned an error err, and wakes it if wake is set.
-func (t *tm) finishWrite(wake bool, err error) {
+// disconnects the client if the write returned an error err, and wakes it as wake requires.
+func (t *tm) finishWrite(wake shared.Wakeup, err error) {
 	if err != nil {
 		t.client.cutOff(fmt.Errorf("TM at %v: %w", t.address, err))
 	}
-	if wake {
-		t.ring.Completions.Wake()
-	}
+	t.ring.Completions.Wake(wake)
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 	"github.com/lnetd/lnetd/transport/shm"
 )
@@ -22,9 +23,7 @@ var queues = [...]transport.QueueType{
 // must make sure that the ring stays mapped during the call.
 func (t *tm) processRound() (n int, err error) {
 	n, wake, err := t.processWithoutWake()
-	if wake.completions {
-		t.ring.Completions.Wake()
-	}
+	t.ring.Completions.Wake(wake.completions)
 	if wake.posted {
 		t.ring.Submissions.WakePosted()
 	}
@@ -33,7 +32,10 @@ func (t *tm) processRound() (n int, err error) {
 
 // wakes holds which waiters a round must wake after it has released roundMu: those that wait for
 // completions, and those that wait until their submissions have been posted.
-type wakes struct{ completions, posted bool }
+type wakes struct {
+	completions shared.Wakeup
+	posted      bool
+}
 
 // processWithoutWake does what processRound does, except that it wakes no waiters. It returns which ones the
 // caller must wake.

@@ -19,13 +19,16 @@ import (
 	"github.com/lnetd/lnetd/transport/shm"
 )
 
-// perRound is the maximum number of submissions of a TM that are processed in one round. Then the
-// goroutines of other TMs may run.
-const perRound = 256
+// perRound is the maximum number of submissions of a TM that are processed in one round. Then sleeping clients are
+// woken, and the goroutines of other TMs may run.
+const perRound = 16
 
-// ineffectivePause is how long the processing of a TM pauses after perRound submissions without effect, such
+// ineffectivePause is how long the processing of a TM pauses after mostIneffective submissions without effect, such
 // as NOPs, requests to cancel operations that have ended, and operations that do not start.
-const ineffectivePause = 10 * time.Millisecond
+const (
+	ineffectivePause = 10 * time.Millisecond
+	mostIneffective  = 256
+)
 
 // tm is a client's TM. It connects the rings that it shares with the client to a TM of the Core, and is the
 // sink for the completions of that TM.
@@ -36,8 +39,12 @@ type tm struct {
 	address   transport.Address
 	ring      *shm.Host
 	core      completion.TM
-	overflows bool // the client has protocol.FeatOverflow
-	polling   pollState
+	overflows bool          // the client has protocol.FeatOverflow
+	hub       *hub          // serves the TM while it is active; nil if the client has asked neither for polling nor for futexes
+	wakesWord bool          // the client has protocol.FeatFutex
+	active    bool          // it has made submissions since the last sweep of the hub, which alone uses the field
+	wakeLeft  atomic.Bool   // the end of a pass must wake the client if that sleeps; see passes
+	returned  chan struct{} // receives an element when the hub does not serve the TM any more
 	closing   atomic.Bool   // if true, run must return
 	done      chan struct{} // closed when run has returned
 
@@ -101,16 +108,18 @@ func newTM(c *client, a transport.Address, entries int) (*tm, shared.Files, erro
 	}
 	return &tm{
 		client: c, entries: entries, address: a, ring: ring,
-		done: make(chan struct{}), idle: make(chan struct{}),
+		returned: make(chan struct{}, 1), done: make(chan struct{}), idle: make(chan struct{}),
 	}, files, nil
 }
 
 // run processes the client's submissions until stopRun is called or the client violates the protocol.
 func (t *tm) run() {
 	defer close(t.done)
-	defer t.client.server.poller.wakeFirst() // another TM must poll if t has just been woken to do so
+	p := &t.client.server.passes
 	for {
+		p.begin()
 		n, err := t.processRound()
+		p.end()
 		if err == nil {
 			switch {
 			case t.pauseDue():
@@ -134,12 +143,22 @@ func (t *tm) run() {
 	}
 }
 
+// tooIneffective reports whether a pause is due. If also is set, it first counts one more event without effect.
+func (t *tm) tooIneffective(also bool) bool {
+	t.roundMu.Lock()
+	defer t.roundMu.Unlock()
+	if also {
+		t.ineffective++
+	}
+	return t.ineffective >= mostIneffective
+}
+
 // pauseDue reports whether the caller must pause because too many submissions were without effect, and
 // resets their count. Such submissions cost the client little, but they delay the other TMs.
 func (t *tm) pauseDue() bool {
 	t.roundMu.Lock()
 	defer t.roundMu.Unlock()
-	tired := t.ineffective >= perRound
+	tired := t.ineffective >= mostIneffective
 	if tired {
 		t.ineffective = 0
 	}
@@ -158,13 +177,27 @@ func (t *tm) pause() bool {
 	}
 }
 
-// await waits for submissions. It first polls, if the client has requested that, and then sleeps until the
-// client wakes lnetd.
+// await waits for submissions. The hub processes them as long as they follow each other. Then await sleeps until
+// the client wakes lnetd.
 func (t *tm) await() error {
-	if t.poll() {
+	if t.hub != nil && t.hub.serve(t) && t.hasWork() {
 		return nil
 	}
 	return t.ring.Submissions.WaitWakeup()
+}
+
+// hasWork reports whether the TM's goroutine has something to do: its submission ring has an entry, or the
+// TM is closing. It also returns true if the client has removed a page of the ring, because the TM's own
+// goroutine must handle that.
+func (t *tm) hasWork() bool {
+	found := t.closing.Load()
+	fault := memory.Guard(func() { found = found || t.pending() })
+	return found || fault != nil
+}
+
+// pending reports whether the client has made submissions, or has made room for kept completions.
+func (t *tm) pending() bool {
+	return t.ring.Submissions.Pending() || t.keeping.Load() && !t.ring.Completions.OverflowMarked()
 }
 
 // guardFault calls f, which accesses memory of a ring file, and returns its error. If the access causes a
@@ -188,6 +221,9 @@ func (t *tm) stopRun() {
 	}
 	t.mu.Unlock()
 	t.closing.Store(true)
+	if t.hub != nil {
+		t.hub.words.Wake()
+	}
 	t.ring.ShutSubmissions()
 	<-t.done
 }

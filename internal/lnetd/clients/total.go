@@ -26,13 +26,17 @@ type Total struct {
 	// Waits counts how often lnetd slept because a client submitted nothing, BellReads how often a client
 	// woke it, and BellWrites how often it woke a client.
 	Waits, BellReads, BellWrites uint64
-	Queues                       [transport.QueueTypes]QueueFigures
+	// Polls counts how often lnetd polled a submission ring before it slept, and Found how often that found a
+	// submission.
+	Polls, Found uint64
+	Queues       [transport.QueueTypes]QueueFigures
 }
 
 // tally holds those fields of a Total that are counters.
 type tally struct {
 	cutOffs, requests, rejected  uint64
 	waits, bellReads, bellWrites uint64
+	polls, found                 uint64
 	queues                       [transport.QueueTypes]QueueFigures
 }
 
@@ -43,6 +47,8 @@ func (t *tally) add(o *tally) {
 	t.waits += o.waits
 	t.bellReads += o.bellReads
 	t.bellWrites += o.bellWrites
+	t.polls += o.polls
+	t.found += o.found
 	t.addQueues(&o.queues)
 }
 
@@ -112,10 +118,11 @@ func (s *Server) prune() {
 }
 
 func (t *Total) add(by *tally) {
-	sum := tally{t.CutOffs, t.Requests, t.Rejected, t.Waits, t.BellReads, t.BellWrites, t.Queues}
+	sum := tally{t.CutOffs, t.Requests, t.Rejected, t.Waits, t.BellReads, t.BellWrites, t.Polls, t.Found, t.Queues}
 	sum.add(by)
 	t.CutOffs, t.Requests, t.Rejected, t.Queues = sum.cutOffs, sum.requests, sum.rejected, sum.queues
 	t.Waits, t.BellReads, t.BellWrites = sum.waits, sum.bellReads, sum.bellWrites
+	t.Polls, t.Found = sum.polls, sum.found
 }
 
 // tally returns the counters of the client, including those of stopped TMs.
@@ -138,11 +145,12 @@ func (c *client) tally() tally {
 
 // tally returns the counters of the TM, including operations under way.
 func (t *tm) tally() tally {
-	taken, put := t.ring.Submissions.Stats(), t.ring.Completions.Stats()
+	taken, put, waits := t.ring.Submissions.Stats(), t.ring.Completions.Stats(), t.ring.Submissions.WaitStats()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sum := tally{
-		rejected: t.rejected, waits: taken.Sleeps, bellReads: taken.Reads, bellWrites: put.Wakeups, queues: t.figures,
+		rejected: t.rejected, waits: taken.Sleeps, bellReads: taken.Reads, bellWrites: put.Wakeups,
+		polls: waits.Polls, found: waits.Found, queues: t.figures,
 	}
 	for q := range sum.queues {
 		sum.queues[q].Depth = t.depth[q]

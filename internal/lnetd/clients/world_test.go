@@ -396,7 +396,7 @@ func (r *ring) next() shm.Completion {
 		}
 		if ok {
 			if r.Completions.ReleaseAndClaim() {
-				r.Submissions.Wake()
+				r.Submissions.Wake(r.Submissions.ClaimAnyway())
 			}
 			return c
 		}

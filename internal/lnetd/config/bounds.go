@@ -13,13 +13,17 @@ import (
 )
 
 // Bounds of a document. Most are checked before the YAML library reads the document, so that its time
-// and memory are proportional to the document's size. The document of a site with 20,000 peers of four
-// NIDs each and 20,000 routes has two thirds of partsMax and a third of the permitted bytes.
+// and memory are proportional to the document's size. The document of a site with 60,000 peers of four
+// NIDs each and 60,000 routes has the permitted number of bytes.
 const (
-	// partsMax bounds the number of values in a document. Because the values cannot be counted
-	// before the document is read, the separators between them are counted: lines, commas, colons,
-	// dashes and brackets. A value takes about 200 bytes of memory while the document is read.
-	partsMax = 1_000_000
+	// partsMax bounds the number of values in a document. Because the values cannot be counted before
+	// the document is read, the separators between them are counted: lines, commas, colons, dashes
+	// and brackets. A document of maximum size in the style of an export has about half as many.
+	partsMax = 4_000_000
+	// partsAtOnceMax bounds the number of values that are in memory at the same time: those of a
+	// document without its long lists (see longList), and those of a piece of such a list. A value
+	// takes about 200 bytes.
+	partsAtOnceMax = 1_000_000
 	// documentsMax bounds the YAML documents in one file, which "---" separates.
 	documentsMax = 1000
 	// rulesMax bounds three numbers in a document: the rules of "udsp", the rules of "selection",
@@ -50,20 +54,34 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, api.DocumentMax+1))
 }
 
-// measure returns nil if the size of the document is within the bounds. Otherwise it returns the
-// problem to report.
-func (r *reading) measure(data []byte) *Problem {
-	if len(data) > api.DocumentMax {
-		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d bytes", api.DocumentMax), Remedy: "split it"}
-	}
+// measure returns nil if the numbers of values and of YAML documents in data, a document without its long
+// lists, are within the bounds. Otherwise it returns the problem to report. Lines that cutLongLists has
+// emptied are not counted.
+func (r *reading) measure(data []byte, emptied int) *Problem {
 	m := tokenScanner{data: plainBytes(data)}
 	switch {
-	case m.parts() > partsMax:
-		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d lines and items", partsMax), Remedy: "split it"}
+	case m.parts()-emptied > partsAtOnceMax:
+		return r.tooManyAtOnce()
 	case bytes.Count(m.data, []byte("\n---")) >= documentsMax:
 		return &Problem{File: r.name, Text: fmt.Sprintf("more than %d documents", documentsMax), Remedy: "split it"}
 	}
 	return nil
+}
+
+// measureAll returns nil if the number of values in a document is within the bound. Otherwise it returns the
+// problem to report.
+func (r *reading) measureAll(data []byte) *Problem {
+	if (&tokenScanner{data: plainBytes(data)}).parts() <= partsMax {
+		return nil
+	}
+	return &Problem{File: r.name, Text: fmt.Sprintf("more than %d lines and items", partsMax), Remedy: "split it"}
+}
+
+func (r *reading) tooManyAtOnce() *Problem {
+	return &Problem{
+		File: r.name, Text: fmt.Sprintf("more than %d lines and items must be read at once", partsAtOnceMax),
+		Remedy: "write peers and routes as lists in the style of an export, without aliases, or split it",
+	}
 }
 
 // nested returns nil if no value in the document is nested more deeply than depthMax. Otherwise it

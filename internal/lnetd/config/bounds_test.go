@@ -135,6 +135,9 @@ func TestBoundsOfADocument(t *testing.T) {
 		{"#" + strings.Repeat(" ", api.DocumentMax-1) + "\n", "f: more than 16777216 bytes; split it"},
 		{strings.Repeat("---\nnet: []\n", documentsMax), ""},
 		{strings.Repeat("---\nnet: []\n", documentsMax+2), "f: more than 1000 documents; split it"},
+		{"peer:\n" + strings.Repeat("-\n", partsMax/2+1), "f: more than 4000000 lines and items; split it"},
+		{"route:\n- " + strings.Repeat("[", partsMax+1), "f: more than 4000000 lines and items; split it"},
+		{"net: [" + strings.Repeat("a,", partsAtOnceMax/2) + "]\n", "f: more than 1000000 lines and items must be read at once; write peers and routes as lists in the style of an export, without aliases, or split it"},
 	} {
 		_, err := Parse("f", []byte(c.text), testDrivers)
 		if err == nil && c.says != "" || err != nil && err.Error() != c.says {

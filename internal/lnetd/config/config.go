@@ -60,7 +60,7 @@ func Default() Config {
 		},
 		Selftest:  Selftest{Agent: selftest.DefaultConfig()},
 		Metrics:   Metrics{Peers: DefaultMetricsPeers},
-		Transport: Transport{Enabled: true, Group: -1, Farewell: defaultFarewell},
+		Transport: Transport{Enabled: true, Group: -1, Farewell: defaultFarewell, PollTime: defaultPollTime},
 		Proxies:   Proxies{Group: -1},
 		LogLevel:  slog.LevelInfo,
 	}

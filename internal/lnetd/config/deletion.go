@@ -68,14 +68,12 @@ func ParseDeletion(ctx context.Context, name string, data []byte, drivers []Driv
 	d.NIs = append(d.NIs, c.NIs...)
 	d.Routes, c.Site.Routes = c.Site.Routes, nil
 	d.Site = c.Site
-	for _, at := range f.routes {
+	f.eachRoute(func(at place) {
 		c.addRoute(at)
 		d.noteDetail("route", at)
-	}
+	})
 	d.Routes = append(d.Routes, c.Routes...)
-	for k := range f.peers {
-		d.peer(&f.peers[k])
-	}
+	f.eachPeer(d.peer)
 	d.Rules = indexes(f.rules)
 	d.TypedRules = readTypedDeletions(f.typed)
 	var err error
@@ -204,16 +202,36 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 		m.Buffers = node.Buffers{}.Resolved()
 	}
 	m.Settled(have)
-	m.checkGateways(have, func(lost *Peer) string {
-		named := find(d.Peers, func(p *Peer) bool {
-			return slices.ContainsFunc(append(p.nids(), p.Listed...), func(n lnet.NID) bool { return slices.Contains(lost.nids(), n) })
-		})
+	var named map[lnet.NID]int // for each NID in d.Peers, the first entry with it
+	m.checkGateways(have, func(lost int) string {
 		if named == nil {
-			return "peer " + lost.Primary.String()
+			named = d.peersByNID()
 		}
-		return named.Where
+		p := &have.Peers[lost]
+		first := len(d.Peers)
+		for _, nid := range p.nids() {
+			if k, ok := named[nid]; ok {
+				first = min(first, k)
+			}
+		}
+		if first == len(d.Peers) {
+			return "peer " + p.Primary.String()
+		}
+		return d.Peers[first].Where
 	}, "delete the routes in the same document")
 	return m.result()
+}
+
+// peersByNID returns for each NID in d.Peers the position of the first entry with it.
+func (d *Deletion) peersByNID() map[lnet.NID]int {
+	named := map[lnet.NID]int{}
+	for k := range slices.Backward(d.Peers) {
+		p := &d.Peers[k]
+		for _, nid := range append(p.nids(), p.Listed...) {
+			named[nid] = k
+		}
+	}
+	return named
 }
 
 // same reports whether n, an NI of a document, identifies o, an NI of the node: by its device, by its

@@ -1,11 +1,16 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lnetd/lnetd/internal/testing/testenv"
+	"github.com/lnetd/lnetd/lnet"
 )
 
 // A peer that occurs twice in a document is deleted once. NIDs of a peer are deleted
@@ -61,4 +66,36 @@ func peersOf(hosts ...string) string {
 		fmt.Fprintf(&b, "  - primary nid: 10.0.0.%s@tcp\n    peer ni: [{nid: 10.0.0.%s@tcp}, {nid: 10.0.1.%s@tcp}]\n", h, h, h)
 	}
 	return b.String()
+}
+
+// The entries that delete gateways are found without comparing each peer with all entries, so twice as many
+// cost twice as much.
+func TestDeletionOfManyGateways(t *testing.T) {
+	var allocated []uint64
+	n := testenv.Fewer(2_000)
+	for _, count := range []int{n, 2 * n} {
+		var have State
+		d := Deletion{name: "f"}
+		for k := range count {
+			nid, err := lnet.ParseNID(fmt.Sprintf("10.1.%d.%d@tcp", k/250, 1+k%250))
+			if err != nil {
+				t.Fatal(err)
+			}
+			have.Peers = append(have.Peers, Peer{Primary: nid})
+			have.Routes = append(have.Routes, Route{Net: netOf(t, "tcp1"), Gateway: nid})
+			d.Peers = append(d.Peers, Peer{Primary: nid, Where: fmt.Sprintf("f:%d: peer[%d]", 1+k, k)})
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _, err := Delete(&have, &d)
+		runtime.ReadMemStats(&after)
+		var problems Problems
+		if !errors.As(err, &problems) || problems[1].Line != 2 || !strings.Contains(problems[1].Text, "routes use the peer 10.1.0.2@tcp") {
+			t.Fatalf("%.300v", err)
+		}
+		allocated = append(allocated, after.TotalAlloc-before.TotalAlloc)
+	}
+	if 10*allocated[1] > 23*allocated[0] {
+		t.Errorf("%d bytes are allocated for %d gateways, and %d for twice as many", allocated[0], n, allocated[1])
+	}
 }

@@ -53,6 +53,10 @@ func ParseRequests(ctx context.Context, name string, data []byte) ([]Request, er
 			case "discover":
 				discoverShape.check(m.value, nil)
 				errands = append(errands, m.value.request(true))
+			default:
+				if r.lists[m.value.node] != nil {
+					m.value.eachItem(func(place) {}) // to find out whether it is valid YAML
+				}
 			}
 		}
 	}

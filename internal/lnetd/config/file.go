@@ -14,8 +14,8 @@ import (
 type file struct {
 	nets     []fileNet
 	netRules []place // items of "ip2nets"
-	peers    []filePeer
-	routes   []place
+	peers    []place // values of "peer" and "peers"
+	routes   []place // values of "route"
 	rules    []place // items of "udsp"
 	typed    []place // items of "selection", both at the top and in "lnetd"
 	routing  []place // values of "enable"
@@ -104,9 +104,9 @@ var fileSections = map[string]func(*file, place){
 			f.nets = append(f.nets, readNet(item))
 		}
 	},
-	"peer":       func(f *file, at place) { f.peers = append(f.peers, readPeers(at)...) },
-	"peers":      func(f *file, at place) { f.peers = append(f.peers, readPeerLists(at)...) },
-	"route":      func(f *file, at place) { f.routes = append(f.routes, at.optionalItems()...) },
+	"peer":       func(f *file, at place) { f.peers = append(f.peers, at) },
+	"peers":      func(f *file, at place) { f.peers = append(f.peers, at) },
+	"route":      func(f *file, at place) { f.routes = append(f.routes, at) },
 	"udsp":       func(f *file, at place) { f.rules = append(f.rules, at.optionalItems()...) },
 	"selection":  func(f *file, at place) { f.typed = append(f.typed, at.optionalItems()...) },
 	"routing":    func(f *file, at place) { f.routing = append(f.routing, readRouting(at)...) },
@@ -139,6 +139,13 @@ func (r *reading) read(data []byte) file {
 	}
 	f.rules, f.typed = limitItems("udsp", f.rules), limitItems("selection", f.typed)
 	return f
+}
+
+// eachRoute calls read for each item of "route", in order.
+func (f *file) eachRoute(read func(at place)) {
+	for _, at := range f.routes {
+		at.eachItem(read)
+	}
 }
 
 // sections returns the form of a whole document.

@@ -62,6 +62,10 @@ func (scalar) check(place, []*shape) {}
 func (state) check(place, []*shape) {}
 
 func (f list) check(at place, up []*shape) {
+	if l := at.file.lists[at.node]; l != nil {
+		l.check = func(item place) { f.of.check(item, up) }
+		return
+	}
 	if at.node.Kind == yaml.SequenceNode {
 		for _, item := range at.items() {
 			f.of.check(item, up)

@@ -110,9 +110,7 @@ func Add(have *State, name string, c *Config, drivers []DriverOptions) (State, P
 			m.updatePeer(p, -1)
 		}
 	}
-	m.checkGateways(have, func(lost *Peer) string {
-		return m.Peers[slices.IndexFunc(have.Peers, func(p Peer) bool { return p.Primary == lost.Primary })].Where
-	}, "delete the routes first, or keep the NID in the list")
+	m.checkGateways(have, func(lost int) string { return m.Peers[lost].Where }, "delete the routes first, or keep the NID in the list")
 	m.addPolicies(c)
 	m.Drivers = c.Drivers
 	m.check()
@@ -268,8 +266,8 @@ func gatewaysOf(routes []Route) map[lnet.NID]bool {
 
 // checkGateways adds a conflict for each peer of have that loses a NID that is the gateway of a route,
 // because nodes reject such a change. The function where returns the position of the entry that takes
-// the NID from the peer. The remedy is what to tell the operator.
-func (m *merge) checkGateways(have *State, where func(lost *Peer) string, remedy string) {
+// the NID from the peer at a position in have.Peers. The remedy is what to tell the operator.
+func (m *merge) checkGateways(have *State, where func(lost int) string, remedy string) {
 	lost := gatewaysOf(m.Routes)
 	for k := range m.Peers {
 		for _, nid := range m.Peers[k].nids() {
@@ -283,7 +281,7 @@ func (m *merge) checkGateways(have *State, where func(lost *Peer) string, remedy
 		p := &have.Peers[k]
 		for _, nid := range p.nids() {
 			if lost[nid] {
-				m.addConflict(where(p), fmt.Sprintf("routes use the peer %s: failed to del primary peer", nid), remedy)
+				m.addConflict(where(k), fmt.Sprintf("routes use the peer %s: failed to del primary peer", nid), remedy)
 				break
 			}
 		}

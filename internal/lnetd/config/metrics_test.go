@@ -10,8 +10,8 @@ import (
 )
 
 func TestMetricsSection(t *testing.T) {
-	c := mustParse(t, "lnetd: {metrics: {peers: 7, lustre_compat: true, web_config: /etc/lnetd/web.yml}}\n")
-	if diff := cmp.Diff(Metrics{Peers: 7, LustreCompat: true, WebConfig: "/etc/lnetd/web.yml"}, c.Metrics); diff != "" {
+	c := mustParse(t, "lnetd: {metrics: {peers: 7, lustre_compat: true, status_page: true, web_config: /etc/lnetd/web.yml}}\n")
+	if diff := cmp.Diff(Metrics{Peers: 7, LustreCompat: true, StatusPage: true, WebConfig: "/etc/lnetd/web.yml"}, c.Metrics); diff != "" {
 		t.Error(diff)
 	}
 	if !c.Given.Lnetd["metrics"] {
@@ -27,6 +27,7 @@ func TestMetricsErrors(t *testing.T) {
 		{"no peers", "lnetd: {metrics: {peers: 0}}\n", []string{"f:1: lnetd.metrics.peers: 0 is not in 1 to 65536"}},
 		{"too many peers", "lnetd: {metrics: {peers: 65537}}\n", []string{"f:1: lnetd.metrics.peers: 65537 is not in 1 to 65536"}},
 		{"a word", "lnetd: {metrics: {lustre_compat: perhaps}}\n", []string{`f:1: lnetd.metrics.lustre_compat: "perhaps" is neither true nor false`}},
+		{"a page", "lnetd: {metrics: {status_page: \"/\"}}\n", []string{`f:1: lnetd.metrics.status_page: "/" is neither true nor false`}},
 		{"another key", "lnetd:\n    metrics:\n        webconfig: x\n", []string{"f:3: lnetd.metrics.webconfig: invalid key 'webconfig'"}},
 		{"an address", "lnetd: {metrics: '127.0.0.1:9'}\n", []string{`f:1: lnetd.metrics: "127.0.0.1:9" was found, but keys were expected`}},
 	})
@@ -52,7 +53,7 @@ func TestMonitoringPage(t *testing.T) {
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	text, _, _ := strings.Cut(rest, "```")
 	c := mustParse(t, text)
-	if want := (Metrics{Peers: 1000, LustreCompat: true, WebConfig: "/etc/lnetd/web-config.yml"}); c.Metrics != want || c.MetricsAddr != "10.0.0.1:9989" {
+	if want := (Metrics{Peers: 1000, LustreCompat: true, StatusPage: true, WebConfig: "/etc/lnetd/web-config.yml"}); c.Metrics != want || c.MetricsAddr != "10.0.0.1:9989" {
 		t.Errorf("%+v on %q", c.Metrics, c.MetricsAddr)
 	}
 }

@@ -28,7 +28,7 @@ func ParseInstead(ctx context.Context, name string, data []byte, drivers []Drive
 }
 
 func newReading(ctx context.Context, name string, drivers []DriverOptions) *reading {
-	return &reading{ctx: ctx, name: name, drivers: drivers}
+	return &reading{ctx: ctx, name: name, drivers: drivers, wholeMax: diagnosisMax, pieceSize: pieceSize}
 }
 
 // config parses a document and returns c with the settings of the document.
@@ -39,12 +39,10 @@ func (r *reading) config(data []byte, c Config) (Config, error) {
 		c.addNet(n)
 	}
 	c.addNetRules(f.netRules)
-	c.addPeers(f.peers)
+	c.addPeers(&f)
 	c.applyGlobals(f.globals)
 	c.applyLnetd(&f)
-	for _, at := range f.routes {
-		c.addRoute(at)
-	}
+	f.eachRoute(c.addRoute)
 	indexes := c.addRules(f.rules)
 	ids, where := c.addTypedRules(f.typed)
 	c.applyRouting(&f)
@@ -63,6 +61,9 @@ func (r *reading) config(data []byte, c Config) (Config, error) {
 func (r *reading) result() (Problems, error) {
 	if err := context.Cause(r.ctx); err != nil {
 		return nil, err
+	}
+	if r.failed != nil {
+		return nil, Problems{r.failed}
 	}
 	if len(r.problems) > 0 {
 		warnings := sortAndLimit(r.warnings)

@@ -63,83 +63,87 @@ type filePeer struct {
 	list           bool // the item is one of "peers", whose NIDs replace those that the peer has
 }
 
-// readPeers returns the items of "peer". It ignores keys that describe state.
-func readPeers(at place) []filePeer {
-	var peers []filePeer
-	for _, item := range at.optionalItems() {
-		p := filePeer{at: item}
-		for _, m := range item.members(false) {
-			switch m.key {
-			case "primary nid":
-				p.primary = &m.value
-			case "Multi-Rail":
-				p.multiRail = &m.value
-			case "peer ni":
-				for _, ni := range m.value.optionalItems() {
-					if nid, ok := ni.member("nid"); ok {
-						p.nids = append(p.nids, nid)
-					} else {
-						ni.missing("nid", nidText)
-					}
+// eachPeer calls read for each item of "peer" and "peers", in order, whose keys are valid.
+func (f *file) eachPeer(read func(p *filePeer)) {
+	for _, at := range f.peers {
+		list := at.key() == "peers"
+		at.eachItem(func(item place) {
+			if !list {
+				read(readPeer(item))
+			} else if p, ok := readPeerList(item); ok {
+				read(&p)
+			}
+		})
+	}
+}
+
+// readPeer returns the item at of "peer". It ignores keys that describe state.
+func readPeer(at place) *filePeer {
+	p := &filePeer{at: at}
+	for _, m := range at.members(false) {
+		switch m.key {
+		case "primary nid":
+			p.primary = &m.value
+		case "Multi-Rail":
+			p.multiRail = &m.value
+		case "peer ni":
+			for _, ni := range m.value.optionalItems() {
+				if nid, ok := ni.member("nid"); ok {
+					p.nids = append(p.nids, nid)
+				} else {
+					ni.missing("nid", nidText)
 				}
 			}
 		}
-		if p.primary == nil {
-			item.missing("primary nid", nidText)
-			p.primaryMissing = true
-		}
-		peers = append(peers, p)
 	}
-	return peers
+	if p.primary == nil {
+		at.missing("primary nid", nidText)
+		p.primaryMissing = true
+	}
+	return p
 }
 
-// readPeerLists returns the items of "peers", the form of the Multi-Rail design (lnetctl 11). An item
-// lists all NIDs of a peer, the primary one first. They may be below the key "nids" or, because the
-// design also shows this, next to it.
-func readPeerLists(at place) []filePeer {
-	var peers []filePeer
-	for _, item := range at.optionalItems() {
-		p := filePeer{at: item, list: true}
-		list, ok := item.member("nids")
-		if !ok {
-			item.missing("nids", nidText)
-			continue
-		}
-		beside := item.numbers()
-		switch {
-		case list.empty():
-			p.nids = beside
-		case len(beside) > 0:
-			list.problemf("NIDs are given both below 'nids' and, as '%s', next to it", beside[0].key()).remedyf("write all of them below 'nids'")
-			continue
-		default:
-			p.nids = list.values()
-		}
-		if len(p.nids) == 0 {
-			list.problemf("contains no NID").remedy(remedyOf(nidText, ""))
-			continue
-		}
-		peers = append(peers, p)
+// readPeerList returns the item at of "peers", the form of the Multi-Rail design (lnetctl 11). It lists all NIDs
+// of a peer, the primary one first. They may be below the key "nids" or, because the design also shows this,
+// next to it. readPeerList returns false if it has reported a problem.
+func readPeerList(at place) (p filePeer, ok bool) {
+	p.at, p.list = at, true
+	list, ok := at.member("nids")
+	if !ok {
+		at.missing("nids", nidText)
+		return p, false
 	}
-	return peers
+	beside := at.numbers()
+	switch {
+	case list.empty():
+		p.nids = beside
+	case len(beside) > 0:
+		list.problemf("NIDs are given both below 'nids' and, as '%s', next to it", beside[0].key()).remedyf("write all of them below 'nids'")
+		return p, false
+	default:
+		p.nids = list.values()
+	}
+	if len(p.nids) == 0 {
+		list.problemf("contains no NID").remedy(remedyOf(nidText, ""))
+	}
+	return p, len(p.nids) > 0
 }
 
-// addPeers validates the items of "peer" and "peers" and adds the peers to c. If several items of "peer"
+// addPeers validates the items of "peer" and "peers" in f and adds the peers to c. If several items of "peer"
 // describe the same peer, it gets the NIDs of all of them. An item of "peers" replaces the NIDs of
 // earlier items.
-func (c *Config) addPeers(list []filePeer) {
+func (c *Config) addPeers(f *file) {
 	places := peerPositions{map[lnet.NID]lnet.NID{}, map[peerKey]int{}}
-	for _, f := range list {
+	f.eachPeer(func(f *filePeer) {
 		p, ok := f.peer()
-		if !ok {
-			continue
+		switch {
+		case !ok:
+		case f.list:
+			c.updatePeer(p, f, &places)
+		default:
+			c.addPeer(p, f, &places)
 		}
-		if f.list {
-			c.updatePeer(p, &f, &places)
-			continue
-		}
-		c.addPeer(p, &f, &places)
-	}
+	})
 }
 
 // addPeer adds the peer p, an item of "peer", to c. If c has a peer with the same primary NID and the same

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,11 +33,15 @@ type reading struct {
 	top           *shape // form of a document; nil until it is needed
 	problems      Problems
 	warnings      Problems
-	routes        map[routeKey]bool       // routes in the file
-	seen          map[string]bool         // paths of all values that were read, for a test of the reference document; otherwise nil
-	warnedKeys    map[string]bool         // unknown keys for which there is a warning
-	mappingsByKey map[string][]string     // names of the mappings that have a key
-	suggestions   map[*yaml.Node][]string // for each mapping, the keys that its misspelled keys probably mean
+	wholeMax      int                      // documents that are longer are cut into pieces (longlist.go); for tests
+	pieceSize     int                      // pieceSize, or another value in tests
+	lists         map[*yaml.Node]*longList // lists that were cut out of the document, by the value of their key
+	failed        *Problem                 // why a piece of a list cannot be decoded, or nil
+	routes        map[routeKey]bool        // routes in the file
+	seen          map[string]bool          // paths of all values that were read, for a test of the reference document; otherwise nil
+	warnedKeys    map[string]bool          // unknown keys for which there is a warning
+	mappingsByKey map[string][]string      // names of the mappings that have a key
+	suggestions   map[*yaml.Node][]string  // for each mapping, the keys that its misspelled keys probably mean
 }
 
 // child returns the place of a value within p that has the given path. If n is a YAML alias, the place
@@ -232,10 +237,10 @@ func (p place) reportInvalid(err error, kind Kind) {
 	}
 	if words, ok := kind.(Words); ok {
 		if like := spelling.Nearest(p.node.Value, words); like != "" {
-			remedy = fmt.Sprintf("did you mean '%s'?", like)
+			remedy = spelling.DidYouMean(like)
 		}
 	}
-	p.problemf("%v", err).remedy(remedy)
+	p.problemf("%v", err).remedy(cmp.Or(spelling.MeantNetType(err), remedy))
 }
 
 // scalar reports whether the value is a single value, and not null. Otherwise it reports a problem that
@@ -326,7 +331,7 @@ func (p place) net() (lnet.Net, bool) {
 	}
 	n, err := lnet.ParseNet(s)
 	if err != nil {
-		p.badNet(err)
+		p.reportInvalid(err, netText)
 		return 0, false
 	}
 	return n, true
@@ -341,22 +346,9 @@ func (p place) nets(limit int) ([]lnet.Net, bool) {
 	}
 	nets, err := lnet.ExpandNets(p.node.Value, limit)
 	if err != nil {
-		p.badNet(err)
+		p.reportInvalid(err, netText)
 	}
 	return nets, err == nil
-}
-
-// badNet reports that the value is not a net, for the reason err.
-func (p place) badNet(err error) {
-	p.reportInvalid(err, netText)
-	var types []string
-	for _, d := range p.file.drivers {
-		types = append(types, d.Type.String())
-	}
-	name := strings.TrimRight(p.node.Value, "0123456789")
-	if like := spelling.Nearest(name, types); like != "" && like != name {
-		p.file.problems[len(p.file.problems)-1].Remedy = fmt.Sprintf("did you mean '%s'?", like)
-	}
 }
 
 // nids returns the NIDs that the value stands for. It is one NID, or several NIDs with ranges (lnetctl

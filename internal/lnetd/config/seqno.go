@@ -36,16 +36,19 @@ func ParseSeqNos(ctx context.Context, data []byte) (list SeqNos) {
 			continue
 		}
 		for _, section := range top.uncheckedMembers() {
-			if section.value.node.Kind != yaml.SequenceNode {
+			if section.value.node.Kind != yaml.SequenceNode && r.lists[section.value.node] == nil {
 				n, has := section.value.seqNo()
 				list = append(list, seqNo{section.value.path, section.at.node.Line, n, has})
 				continue
 			}
-			for _, at := range section.value.items() {
+			section.value.eachItem(func(at place) {
 				n, has := at.seqNo()
 				list = append(list, seqNo{at.path, at.node.Line, n, has})
-			}
+			})
 		}
+	}
+	if r.failed != nil {
+		return nil
 	}
 	return list
 }

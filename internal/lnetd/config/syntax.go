@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
 // sectionsMax is the maximum number of sections that are removed from a document because they are not
@@ -22,11 +24,35 @@ const sectionsMax = 32
 // mistake it continues with the other sections to find further ones, so problems may be reported even if
 // it returns documents.
 func (r *reading) documents(data []byte) []*yaml.Node {
-	if p := r.measure(data); p != nil {
+	if len(data) > api.DocumentMax {
+		appendProblem(&r.problems, &Problem{File: r.name, Text: fmt.Sprintf("more than %d bytes", api.DocumentMax), Remedy: "split it"})
+		return nil
+	}
+	if p := r.measureAll(data); p != nil {
 		appendProblem(&r.problems, p)
 		return nil
 	}
-	for range min(sectionsMax, 1+diagnosisMax/(1+len(data))) {
+	if len(data) > r.wholeMax {
+		rest, lists := cutLongLists(data, r.pieceSize)
+		docs := r.parse(rest, lists)
+		if len(r.problems) > 0 || r.attachLists(docs, lists) {
+			return docs
+		}
+	}
+	return r.parse(data, nil)
+}
+
+// parse does what documents does for data from which the given lists have been cut out.
+func (r *reading) parse(data []byte, lists map[int]*longList) []*yaml.Node {
+	size, emptied := len(data), 0
+	for _, l := range lists {
+		size, emptied = size+len(l.text), emptied+l.lines
+	}
+	if p := r.measure(data, emptied); p != nil {
+		appendProblem(&r.problems, p)
+		return nil
+	}
+	for range min(sectionsMax, 1+diagnosisMax/(1+size)) {
 		p := r.nested(data)
 		if p == nil {
 			docs, err := r.decode(data)

@@ -22,8 +22,7 @@ type Transport struct {
 	Rules []clients.Rule
 	// Farewell is how long lnetd waits, when it stops, for programs to disconnect by themselves.
 	Farewell time.Duration
-	// PollTime is how long lnetd polls for new operations before it sleeps. It does so only for
-	// programs that request it. Zero disables polling.
+	// PollTime is how long lnetd polls for new operations at most, before it sleeps. Zero disables polling.
 	PollTime time.Duration
 }
 
@@ -32,6 +31,7 @@ const TransportFarewellMax = time.Minute
 
 const (
 	defaultFarewell  = 2 * time.Second
+	defaultPollTime  = 100 * time.Microsecond
 	maxPollTime      = 1_000_000 // µs
 	maxQuota         = 1 << 24
 	maxQuotaBuffers  = 1 << 20 // transport/remote rejects larger indices
@@ -41,7 +41,14 @@ const (
 
 // Clients returns the configuration for hosting clients. The caller must add the Core and the logger.
 func (t *Transport) Clients() clients.Config {
-	return clients.Config{Rules: t.Rules, Farewell: t.Farewell, PollTime: t.PollTime}
+	c := clients.Config{Rules: t.Rules, Farewell: t.Farewell, PollTime: t.PollTime}
+	switch t.PollTime {
+	case 0:
+		c.PollTime = -1
+	case defaultPollTime:
+		c.PollTime = 0 // the default, which depends on the processors
+	}
+	return c
 }
 
 // transportKeys holds the keys of "transport".

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/lnetd/capture"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/server"
 	"github.com/lnetd/lnetd/lnd"
@@ -66,13 +67,16 @@ func (b *backend) SetNIHealth(nid lnet.NID, value int) error {
 }
 
 func (b *backend) Ping(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
-	info, err := b.node.Node.Ping(ctx, to, node.PingOptions{Source: source})
+	var sender lnet.NID
+	began := time.Now()
+	info, err := b.node.Node.Ping(ctx, to, node.PingOptions{Source: source, Sender: &sender})
+	took := time.Since(began)
 	if err != nil {
 		return api.PingResult{}, b.withCause(to.NID, err)
 	}
 	// A ping does not discover the peer, so the node's data about the peer, if any, is older than
 	// the answer. For an unknown peer, the pinged NID is reported as its primary NID.
-	res := api.PingResult{Primary: to.NID, PID: info.PID}
+	res := api.PingResult{Primary: to.NID, PID: info.PID, RTT: int64(took), Sender: sender}
 	if peer, ok := b.node.Peer(to.NID); ok {
 		res.Primary, res.MultiRail = peer.Primary, peer.MultiRail
 	}
@@ -95,11 +99,21 @@ func (b *backend) Discover(ctx context.Context, nid lnet.NID, force bool) (api.P
 }
 
 func (b *backend) Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error] {
+	own := b.node.nids()
+	return b.controlPeers(b.node.PeersAfter(ctx, after), func(p *node.PeerInfo) bool { return isForeign(p, own) })
+}
+
+func (b *backend) PeersOf(ctx context.Context, nids []lnet.NID) iter.Seq2[api.Peer, error] {
+	return b.controlPeers(b.node.PeersOf(ctx, nids), func(*node.PeerInfo) bool { return true })
+}
+
+// controlPeers yields the peers for which shown returns true, in the form of the control interface. The NIs
+// of a peer are valid only until the next iteration.
+func (b *backend) controlPeers(peers iter.Seq2[node.PeerInfo, error], shown func(*node.PeerInfo) bool) iter.Seq2[api.Peer, error] {
 	return func(yield func(api.Peer, error) bool) {
 		nis := []api.PeerNI{}
-		own := b.node.nids()
-		for info, err := range b.node.PeersAfter(ctx, after) {
-			if err == nil && !isForeign(&info, own) {
+		for info, err := range peers {
+			if err == nil && !shown(&info) {
 				continue
 			}
 			p := controlPeer(&info, b.boot, nis[:0])
@@ -198,8 +212,18 @@ func (b *backend) ResetFaults()                       { b.node.ResetFaults() }
 func (b *backend) Selftest() server.Selftest          { return b.lst }
 func (b *backend) ResetCounters()                     { b.node.ResetCounters() }
 
+func (b *backend) Capture(ctx context.Context, f capture.Filter) (server.Stream, error) {
+	c, err := capture.Start(ctx, b.node.Admin, f, "lnetd "+api.BuildVersion())
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (b *backend) Events(f api.EventFilter) server.Stream { return b.daemon.events.Read(f) }
+
 func (b *backend) Stats() api.Stats {
-	s := api.Stats{Counters: api.Counters(b.node.Counters())}
+	s := api.Stats{Counters: api.Counters(b.node.Counters()), Log: api.LogCounts(b.daemon.bounded.Stats())}
 	for r, count := range b.node.Drops() {
 		s.Drops = append(s.Drops, api.Reason{Reason: node.DropReason(r).String(), Count: count})
 	}

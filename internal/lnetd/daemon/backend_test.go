@@ -262,7 +262,7 @@ func TestPeerNIAsShown(t *testing.T) {
 		}},
 	}
 	want := api.Peer{
-		Primary: nid(t, "1@gni"), MultiRail: true, State: uint32(discovery.Configured), Seq: 3, Told: 4, Gateway: true,
+		Primary: nid(t, "1@gni"), MultiRail: true, State: uint32(discovery.Configured), Seq: 3, Told: 4, Gateway: true, Unused: true,
 		NIs: []api.PeerNI{{
 			NID: nid(t, "1@gni"), State: "down", Credits: api.Credits{Max: 8, Available: -1, Min: -2},
 			RouterCredits: api.Credits{Max: 9, Available: 7, Min: 6}, QueuedBytes: 100, Refs: 2,

@@ -41,7 +41,7 @@ func controlClient(i *clients.Info) api.ClientInfo {
 			NID: t.Address.NID, PID: uint32(t.Address.PID), Portal: t.Address.Portal, ID: t.Address.TMID,
 			Entries: t.Entries, Waiting: t.Waiting, Kept: t.Kept, Overflowed: t.Overflowed, Rejected: t.Rejected,
 			Submissions: t.Submissions, Completions: t.Completions,
-			Waits: t.Waits, BellReads: t.BellReads, BellWrites: t.BellWrites,
+			Polls: t.Polls, Found: t.Found, Waits: t.Waits, WordWaits: t.WordWaits, BellReads: t.BellReads, BellWrites: t.BellWrites,
 		}
 		for q, f := range t.Queues {
 			tm.Queues = append(tm.Queues, api.ClientQueue{

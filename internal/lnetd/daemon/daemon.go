@@ -4,16 +4,16 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/server"
-	"github.com/lnetd/lnetd/internal/lnetd/metrics"
+	"github.com/lnetd/lnetd/internal/lnetd/events"
 	"github.com/lnetd/lnetd/internal/lnetd/systemd"
 	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/hostnet"
@@ -38,6 +38,7 @@ type Daemon struct {
 	drivers Drivers
 	log     *slog.Logger
 	bounded *boundedlog.Log // the log behind log and the logs of all tasks
+	events  *events.Log     // what the log reports, for lnetdctl events
 	started time.Time
 	// systemd represents the service manager. It does nothing if systemd did not start this
 	// process.
@@ -48,6 +49,8 @@ type Daemon struct {
 	programs []program
 
 	level *slog.LevelVar // nil if Reload cannot change it
+
+	stuck atomic.Pointer[string] // names of the node's loops that make no progress; nil before the first check
 
 	reloads sync.Mutex // serializes reloads; acquired before all other locks
 	record  reloadRecord
@@ -74,15 +77,19 @@ type program struct {
 // New returns a daemon with the given configuration, which must have been parsed with the options
 // of drivers. It logs to log, or nowhere if log is nil.
 func New(c config.Config, drivers Drivers, log *slog.Logger) *Daemon {
-	bounded := boundedlog.New(log)
+	remembered := events.New()
+	bounded := boundedlog.NewWatched(log, remembered)
 	d := &Daemon{
-		config: c, drivers: drivers, log: bounded.Logger, bounded: bounded, started: time.Now(), sysfs: os.DirFS("/sys"),
+		config: c, drivers: drivers, log: bounded.Logger, bounded: bounded, events: remembered, started: time.Now(), sysfs: os.DirFS("/sys"),
 		systemd: systemd.FromEnvironment(bounded.Logger), loaded: c, configured: c.LogLevel,
 		written: c.Given.Around,
 	}
 	d.record.start(&c, d.started)
 	return d
 }
+
+// Logger returns the daemon's logger. What it logs from level info on also becomes an event for "lnetdctl events".
+func (d *Daemon) Logger() *slog.Logger { return d.log }
 
 // Use adds a program that uses the node in this process. It must be called before Run. The daemon
 // calls run when the node is up. The function must return when ctx is done. If it returns
@@ -117,6 +124,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	guests := newClientsTask(d.config.Transport, listening.clients, func() *node.Node { return up.Node }, d.log)
 	d.host(guests, served, up)
 	defer d.watch(up)()
+	b := newBackend(d, up, lst, guests, served)
 	tasks := []Task{served, up, lst, guests} // NIs that proxies serve close before the task of proxies ends
 	for _, p := range d.programs {
 		tasks = append(tasks, newServeTask(p.name, func(ctx context.Context) error { return p.run(ctx, up.Node) }))
@@ -125,10 +133,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		if err := d.checkWebConfig(&d.config); err != nil {
 			return err
 		}
-		tasks = append(tasks, d.metricsTask(listening.metrics, watched{up, guests, served, lst, &d.record, hostnet.NewRDMA()}))
+		w := watched{up, guests, served, lst, &d.record, hostnet.NewRDMA(), d.bounded}
+		tasks = append(tasks, d.metricsTask(listening.metrics, w, shown{b, d}))
 	}
 	tasks = append(tasks, newServeTask("control", func(ctx context.Context) error {
-		s := server.Server{Backend: newBackend(d, up, lst, guests, served), Logger: d.log}
+		s := server.Server{Backend: b, Logger: d.log}
 		return s.Serve(ctx, listening.control)
 	}))
 	patience := stopTimeout(&d.config)
@@ -156,7 +165,7 @@ func (d *Daemon) logStart() {
 // watch starts a goroutine that monitors the node for systemd. The returned function ends the
 // goroutine and waits for it.
 func (d *Daemon) watch(up *nodeTask) (stop func()) {
-	w := watch{systemd: d.systemd, status: d.status, log: d.log, loops: func() []node.Progress {
+	w := watch{systemd: d.systemd, status: d.status, log: d.log, stuck: &d.stuck, loops: func() []node.Progress {
 		select {
 		case <-up.ready:
 			return up.Progress()
@@ -168,14 +177,6 @@ func (d *Daemon) watch(up *nodeTask) (stop func()) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.run(ctx) }()
 	return func() { cancel(); <-ended }
-}
-
-// metricsTask returns a task that serves the metrics of w on the listener l.
-func (d *Daemon) metricsTask(l net.Listener, w watched) Task {
-	d.log.Info("serving metrics", "address", l.Addr().String(), "path", "/metrics")
-	return newServeTask("metrics", func(ctx context.Context) error {
-		return metrics.Serve(ctx, l, metrics.Handler(w, d.metricsOptions()), d.config.Metrics.WebConfig, d.log)
-	})
 }
 
 // host stores the tasks to which Reload applies a new configuration.
@@ -197,10 +198,14 @@ func (d *Daemon) machine() *numa.Machine {
 }
 
 func (d *Daemon) version() api.Version {
-	return api.Version{
+	v := api.Version{
 		Program: "lnetd", Version: api.BuildVersion(), Go: runtime.Version(),
-		PID: os.Getpid(), Started: d.started,
+		PID: os.Getpid(), Started: d.started, Uptime: time.Since(d.started).Seconds(),
 	}
+	if stuck := d.stuck.Load(); stuck != nil {
+		v.Stuck = *stuck
+	}
+	return v
 }
 
 // serveTask is a Task for a server or a program. It is ready as soon as it runs, because the

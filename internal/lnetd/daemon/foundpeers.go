@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"slices"
-
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -21,13 +19,14 @@ func (t *nodeTask) isFound(p config.Peer) bool {
 // foundPeers returns the peers that entries of a document refer to and that the node has discovered.
 // It omits configured peers.
 func (t *nodeTask) foundPeers(entries []config.Peer) (found []config.Peer) {
+	seen := map[lnet.NID]bool{} // primary NIDs
 	for _, nid := range namedNIDs(entries) {
 		i, ok := t.Peer(nid)
-		if !ok {
+		if !ok || seen[i.Primary] {
 			continue
 		}
-		p := configuredPeer(&i)
-		if p.Found && !slices.ContainsFunc(found, func(o config.Peer) bool { return o.Primary == p.Primary }) {
+		seen[i.Primary] = true
+		if p := configuredPeer(&i); p.Found {
 			found = append(found, p)
 		}
 	}

@@ -64,7 +64,7 @@ func configuredPeer(i *node.PeerInfo) config.Peer {
 // the order of "export" if s is the node's own state. s may also be a state that the node does not have.
 func (b *backend) shown(s *config.State, around map[string]any) api.Configuration {
 	c := api.Configuration{
-		Nets: []api.Net{}, Routes: []api.Route{}, Peers: []api.Peer{},
+		Nets: []api.Net{}, Routes: []api.Route{}, Peers: make([]api.ConfiguredPeer, len(s.Peers)),
 		UDSP: server.ShownRules(s.Rules), Selection: server.ShownTypedRules(s.TypedRules),
 		Globals: globalsOf(&s.Parameters), Routing: shownRouting(s), Lnetd: s.Section(b.node.drivers.Options()),
 	}
@@ -82,15 +82,14 @@ func (b *backend) shown(s *config.State, around map[string]any) api.Configuratio
 		c.Routes = append(c.Routes, api.Route{Net: r.Net, Gateway: r.Gateway, Hops: r.Hops, Priority: r.Priority})
 	}
 	slices.SortFunc(c.Routes, compareRoutes) // a node keeps them in random order
-	c.Peers = slices.Grow(c.Peers, len(s.Peers))
 	for k := range s.Peers {
 		p := &s.Peers[k]
-		shown := api.Peer{Primary: p.Primary, MultiRail: !p.SingleRail, NIs: make([]api.PeerNI, 1, 1+len(p.Others))}
+		shown := api.ConfiguredPeer{Primary: p.Primary, MultiRail: !p.SingleRail, NIs: make([]api.ConfiguredPeerNI, 1, 1+len(p.Others))}
 		shown.NIs[0].NID = p.Primary
 		for _, nid := range p.Others {
-			shown.NIs = append(shown.NIs, api.PeerNI{NID: nid})
+			shown.NIs = append(shown.NIs, api.ConfiguredPeerNI{NID: nid})
 		}
-		c.Peers = append(c.Peers, shown)
+		c.Peers[k] = shown
 	}
 	return c
 }

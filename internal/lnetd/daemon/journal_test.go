@@ -237,6 +237,29 @@ func TestJournalStuck(t *testing.T) {
 	}
 }
 
+// Without a journal, a terminal gets text, and anything else, such as a pipe, JSON.
+func TestFormatOnATerminal(t *testing.T) {
+	t.Setenv("JOURNAL_STREAM", "")
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = terminal.Close() }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(r.Close(), w.Close()) }()
+	for _, tt := range []struct {
+		file *os.File
+		want config.Format
+	}{{terminal, config.FormatText}, {w, config.FormatJSON}} {
+		if got := formatFor(tt.file, config.FormatAuto); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.file.Name(), got, tt.want)
+		}
+	}
+}
+
 // The journal is used if standard error is the stream that JOURNAL_STREAM names.
 func TestFormatFor(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stream"))

@@ -362,7 +362,7 @@ func TestListedInterfaces(t *testing.T) {
 		_, err := r.document(t, mode, document)
 		want(t, r, "import", both, err)
 	}
-	found, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: document})
+	found, _, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: document})
 	if err != nil || len(found.Nets) != 1 || len(found.Nets[0].NIs) != 2 {
 		t.Errorf("--show: %+v, %v", found.Nets, err)
 	}

@@ -29,6 +29,7 @@ func controlNI(i *node.NIInfo, tunables []api.Tunable, cpts string, boot time.Ti
 		NID:        i.NID,
 		Status:     "down",
 		Reason:     downReason(i),
+		Since:      i.Since,
 		Statistics: statistics(&i.Traffic),
 		UDSP:       udspInfo(&i.Policy),
 		Sent:       api.MessageCounts(i.Traffic.Sent),

@@ -41,13 +41,13 @@ func o2ibValues(t *testing.T, section string) config.Values {
 func TestO2IBConfig(t *testing.T) {
 	got := o2ibConfig(o2ibValues(t, `service: 1987, cksum: 2, timeout: 20, keepalive: 0, peer_credits: 32, peer_credits_hiw: 16,
     credits: 1024, concurrent_sends: 64, ntx: 2048, map_on_demand: 256, fmr_pool_size: 2048, fmr_flush_trigger: 512,
-    conns_per_peer: 4, use_privileged_port: 0, pool: 128, spin: 50`))
+    conns_per_peer: 4, use_privileged_port: 0, pool: 128, spin: 70`))
 	want := o2iblnd.DefaultConfig()
 	want.Service, want.Checksum, want.Timeout, want.Keepalive = 1987, protocol.Signed, 20*time.Second, 0
 	want.Tunables.PeerCredits, want.PeerCreditsHiw, want.Tunables.Credits, want.ConcurrentSends = 32, 16, 1024, 64
 	want.KernelOnly = o2iblnd.KernelOnly{MapOnDemand: 256, FMRPoolSize: 2048, FMRFlushTrigger: 512, FMRCache: 1, NTX: 2048}
 	want.ConnsPerPeer, want.UsePrivilegedPort = 4, false
-	want.Pool, want.Spin = 128<<20, 50*time.Microsecond
+	want.Pool, want.Spin = 128<<20, 70*time.Microsecond
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

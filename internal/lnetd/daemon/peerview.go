@@ -17,6 +17,7 @@ func controlPeer(i *node.PeerInfo, boot time.Time, nis []api.PeerNI) api.Peer {
 		NIs: slices.Grow(nis, len(i.NIs)),
 	}
 	p.Unanswered = !i.Heard && !i.Gateway && !i.State.Has(discovery.Configured|discovery.LockPrimary)
+	p.Unused = !i.Heard && !i.State.Has(discovery.Discovered)
 	for k := range i.NIs {
 		p.NIs = append(p.NIs, controlPeerNI(&i.NIs[k], boot))
 	}

@@ -48,7 +48,7 @@ func TestSeqNosAreEchoed(t *testing.T) {
 			t.Errorf("%s: numbers %v of %v", tt.what, got, err)
 		}
 	}
-	_, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: "net: [{net: none, seq_no: 7}]"})
+	_, _, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: "net: [{net: none, seq_no: 7}]"})
 	if got := numbersOf(err); len(got) != 1 || got[0] != 7 {
 		t.Errorf("--show: numbers %v of %v", got, err)
 	}
@@ -69,7 +69,7 @@ func TestDetailsAreKept(t *testing.T) {
 		"peers: [{nids: [10.78.0.2@tcp1], detail: 0}]":            {"10.77.0.2@tcp": 0},
 		"route: [{net: tcp9, gateway: 10.77.0.9@tcp, detail: 1}]": {"route": 1},
 	} {
-		found, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: text})
+		found, _, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: text})
 		if diff := cmp.Diff(want, found.Details); diff != "" || err != nil {
 			t.Errorf("%s: %v, %s", text, err, diff)
 		}
@@ -80,7 +80,7 @@ func TestDetailsAreKept(t *testing.T) {
 // entry that has no effect.
 func TestDescribedRulesAndWarnings(t *testing.T) {
 	r := startNode(t, parse(t, twoNets+"selection: [{id: 4, type: net, net: tcp*, priority: 0}, {id: 5, type: net, net: tcp1, priority: 1}]\n")).ready(t)
-	found, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: "selection: [{id: 4}]\nnet: [{net: tcp, detail: yes}]\n"})
+	found, _, err := r.Described(t.Context(), api.Document{Name: "t.yaml", Text: "selection: [{id: 4}]\nnet: [{net: tcp, detail: yes}]\n"})
 	if err != nil || len(found.Selection) != 1 || *found.Selection[0].ID != 4 {
 		t.Errorf("%+v, %v", found.Selection, err)
 	}

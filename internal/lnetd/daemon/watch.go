@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/systemd"
@@ -29,6 +30,8 @@ type watch struct {
 	loops   func() []node.Progress // empty while there is no node
 	status  func() string
 	log     *slog.Logger
+	// stuck holds the names of the loops that were stuck at the last check.
+	stuck *atomic.Pointer[string]
 }
 
 // run checks the loops periodically until ctx is done.
@@ -40,6 +43,7 @@ func (w *watch) run(ctx context.Context) {
 	told := ""
 	for {
 		stuck := strings.Join(v.check(w.loops()), ", ")
+		w.stuck.Store(&stuck)
 		switch {
 		case stuck == "":
 			if w.systemd.Watchdog() > 0 {

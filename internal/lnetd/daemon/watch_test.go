@@ -67,6 +67,7 @@ func TestWatch(t *testing.T) {
 		f, log := newFakeSystemd(t), &daemontest.Log{}
 		var loop atomic.Pointer[node.Progress]
 		var status atomic.Value
+		var stuck atomic.Pointer[string]
 		loop.Store(&node.Progress{Loop: "monitor", Waits: true})
 		status.Store("1 NI is up")
 		w := watch{
@@ -74,6 +75,7 @@ func TestWatch(t *testing.T) {
 			loops:   func() []node.Progress { return []node.Progress{*loop.Load()} },
 			status:  func() string { return status.Load().(string) },
 			log:     slog.New(slog.NewTextHandler(log, nil)),
+			stuck:   &stuck,
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.run(ctx)
@@ -92,14 +94,14 @@ func TestWatch(t *testing.T) {
 		if n := fed(60 * time.Second); n != 2 { // until the loop was found there for 10 s
 			t.Errorf("stuck: fed %d times", n)
 		}
-		if got := f.heard(); got != "stuck: the monitor of the node; 2 NIs are up" {
-			t.Errorf("status %q", got)
+		if got := f.heard(); got != "stuck: the monitor of the node; 2 NIs are up" || *stuck.Load() != "monitor" {
+			t.Errorf("status %q, stuck %q", got, *stuck.Load())
 		}
 		if n := strings.Count(log.String(), "the node is stuck"); n != 1 {
 			t.Errorf("logged %d times: %s", n, log)
 		}
 		loop.Store(&node.Progress{Loop: "monitor", Step: 6})
-		if n := fed(5 * time.Second); n != 1 || f.heard() != "2 NIs are up" || !strings.Contains(log.String(), "the stuck node makes progress again") {
+		if n := fed(5 * time.Second); n != 1 || f.heard() != "2 NIs are up" || *stuck.Load() != "" || !strings.Contains(log.String(), "the stuck node makes progress again") {
 			t.Errorf("fed %d times, status %q, log %s", n, f.heard(), log)
 		}
 		cancel()

@@ -3,6 +3,7 @@ package daemon
 import (
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/internal/lnetd/metrics"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnd/uplnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -16,6 +17,7 @@ type watched struct {
 	selftest *selftestTask
 	reloads  *reloadRecord
 	rdma     *hostnet.RDMA
+	log      *boundedlog.Log
 }
 
 // ClientTotals implements metrics.Host.
@@ -53,6 +55,9 @@ func (w watched) Selftest() metrics.Selftest { return w.selftest.figures() }
 
 // Configuration implements metrics.Host.
 func (w watched) Configuration() metrics.Configuration { return w.reloads.get() }
+
+// LogStats implements metrics.Host.
+func (w watched) LogStats() boundedlog.Stats { return w.log.Stats() }
 
 // figures returns the metrics of LNet selftest. They are zero if selftest is not enabled.
 func (t *selftestTask) figures() (f metrics.Selftest) {

@@ -32,10 +32,3 @@ func (d *Daemon) checkWebConfig(c *config.Config) error {
 	}
 	return err
 }
-
-// metricsOptions returns the configured options of the metrics.
-func (d *Daemon) metricsOptions() metrics.Options {
-	return metrics.Options{
-		Version: api.BuildVersion(), Revision: api.BuildRevision(), LustreCompat: d.config.Metrics.LustreCompat, PeersMax: d.config.Metrics.Peers,
-	}
-}

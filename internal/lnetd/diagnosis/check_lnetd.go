@@ -118,35 +118,10 @@ func unconfigured(f *Facts) []Finding {
 	return []Finding{find(Unconfigured, "LNet", "lnetd answers that the network is down", "")}
 }
 
-// Part of the descriptors that lnetd reserves for other purposes than connections of peers: a quarter, at most
-// reservedMost.
-const (
-	reservedPart = 4
-	reservedMost = 2048
-)
-
-func descriptors(f *Facts) []Finding {
-	if f.Host == nil || f.Host.Files.Limit <= 0 {
+// stuck finds internal loops of the node that make no progress.
+func stuck(f *Facts) []Finding {
+	if f.Stuck == "" {
 		return nil
 	}
-	n := f.Host.Files
-	if free := n.Limit - n.Open; free > min(n.Limit/reservedPart, reservedMost) {
-		return nil
-	}
-	return []Finding{find(FewDescriptors, "lnetd", fmt.Sprintf("%d of %d file descriptors are open", n.Open, n.Limit), "")}
-}
-
-// diskLeast is the number of free bytes below which a file system counts as full.
-const diskLeast = 1 << 20
-
-func disks(f *Facts) (found []Finding) {
-	if f.Host == nil {
-		return nil
-	}
-	for _, d := range f.Host.Disks {
-		if d.Free < diskLeast {
-			found = append(found, find(DiskFull, d.Path, fmt.Sprintf("%d bytes are free in the file system of %s", d.Free, d.Path), ""))
-		}
-	}
-	return found
+	return []Finding{find(NodeStuck, "lnetd", "no progress in: "+f.Stuck, "")}
 }

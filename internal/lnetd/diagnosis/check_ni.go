@@ -100,18 +100,15 @@ func downNIs(f *Facts) (found []Finding) {
 	return found
 }
 
-// healthFull is the health of an NI on which nothing has failed.
-const healthFull = 1000
-
 func unhealthyNIs(f *Facts) (found []Finding) {
 	for _, n := range f.nis() {
-		if n.NID.IsLoopback() || n.Status != "up" || n.Health.Value >= healthFull {
+		if n.NID.IsLoopback() || n.Status != "up" || n.Health.Value >= api.MaxHealth {
 			continue
 		}
 		h := &n.Health
 		found = append(found, find(NIUnhealthy, n.NID.String(),
 			fmt.Sprintf("health %d of %d; %d timeouts, %d errors, %d dropped, %d aborted, %d without route",
-				h.Value, healthFull, h.Timeouts, h.Errors, h.Dropped, h.Aborted, h.NoRoute), ""))
+				h.Value, api.MaxHealth, h.Timeouts, h.Errors, h.Dropped, h.Aborted, h.NoRoute), ""))
 	}
 	return found
 }
@@ -132,6 +129,30 @@ func addresses(f *Facts) (found []Finding) {
 			if i.Name != own && slices.Contains(i.Addrs, n.NID.IP()) {
 				found = append(found, find(AddressTwice, n.NID.String(), fmt.Sprintf("%s and %s both have %s", own, i.Name, n.NID.IP()),
 					fmt.Sprintf("ip address del %s/LENGTH dev %s", n.NID.IP(), i.Name)))
+			}
+		}
+	}
+	return found
+}
+
+// claimed finds addresses of NIs that other hosts have, too.
+func claimed(f *Facts) (found []Finding) {
+	if f.Host == nil {
+		return nil
+	}
+	for _, c := range f.Host.Claims {
+		found = append(found, find(AddressClaimed, c.Address.String(), fmt.Sprintf("the host with the hardware address %s on %s has it too", c.Hardware, c.Interface), ""))
+	}
+	return found
+}
+
+// timeouts compares the timeouts of NIs with that of LNet.
+func timeouts(f *Facts) (found []Finding) {
+	for _, n := range f.nis() {
+		for _, o := range n.LND {
+			if longest := f.Node.Globals.Values["transaction_timeout"]; o.Name == "timeout" && longest > 0 && o.Value > longest {
+				found = append(found, find(TimeoutLong, n.NID.String(),
+					fmt.Sprintf("timeout %d s, and transaction_timeout %d s", o.Value, longest), ""))
 			}
 		}
 	}

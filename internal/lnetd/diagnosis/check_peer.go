@@ -35,11 +35,11 @@ func silentPeers(f *Facts) (found []Finding) {
 			switch {
 			case n.Trouble != "":
 				found = append(found, find(PeerSilent, name, n.Trouble, "lnetdctl doctor "+name))
-			case n.Health.Value < healthFull:
+			case n.Health.Value < api.MaxHealth:
 				h := &n.Health
 				found = append(found, find(PeerUnhealthy, name,
 					fmt.Sprintf("health %d of %d; %d timeouts, %d errors, %d dropped, %d network timeouts",
-						h.Value, healthFull, h.Timeouts, h.Errors, h.Dropped, h.NetworkTimeouts), "lnetdctl doctor "+name))
+						h.Value, api.MaxHealth, h.Timeouts, h.Errors, h.Dropped, h.NetworkTimeouts), "lnetdctl doctor "+name))
 			}
 		}
 	}
@@ -60,6 +60,22 @@ func conflictingPeers(f *Facts) (found []Finding) {
 	for k := range f.Node.Peers {
 		if p := &f.Node.Peers[k]; p.State&stateBadConfig != 0 {
 			found = append(found, find(PeerConflict, p.Primary.String(), "lnetd has marked the peer BAD_CONFIG", ""))
+		}
+	}
+	return found
+}
+
+// credits finds NIDs whose messages wait for credits.
+func credits(f *Facts) (found []Finding) {
+	if f.Node == nil {
+		return nil
+	}
+	for k := range f.Node.Peers {
+		for _, n := range f.Node.Peers[k].NIs {
+			if waiting := -n.Credits.Available; waiting > 0 && n.Trouble == "" {
+				found = append(found, find(CreditsExhausted, n.NID.String(),
+					fmt.Sprintf("%d messages wait; it has %d credits", waiting, n.Credits.Max), ""))
+			}
 		}
 	}
 	return found
@@ -196,6 +212,57 @@ func rails(f *Facts) (found []Finding) {
 		}
 	}
 	return found
+}
+
+// twins finds out whether several hosts have the address of the peer. By default, Linux answers on each interface of
+// a network for all addresses of the host. Interfaces that also answer for another address of the peer are its own.
+func twins(f *Facts) []Finding {
+	if f.Peer == nil || len(f.Peer.Claims) < 2 || !slices.ContainsFunc(f.Peer.Claims, func(c Claim) bool {
+		return !slices.ContainsFunc(f.Peer.Aliases, func(a Claim) bool { return a.Hardware == c.Hardware })
+	}) {
+		return nil
+	}
+	c := f.Peer.Claims
+	var all []string
+	for k := range c {
+		all = append(all, c[k].Hardware)
+	}
+	return []Finding{find(HostTwice, f.Peer.NID.String(),
+		fmt.Sprintf("%s on %s has the hardware addresses %s", c[0].Address, c[0].Interface, strings.Join(all, " and ")), "")}
+}
+
+// netTrouble are the criteria of explain because of which a net is avoided.
+var netTrouble = []string{"peer net trouble", "peer net health", "net health"}
+
+// avoided finds nets that messages to the peer avoid because of trouble.
+func avoided(f *Facts) (found []Finding) {
+	if f.Peer == nil || f.Peer.Traffic == nil || f.Peer.Ping.Error != nil {
+		return nil
+	}
+	for _, s := range f.Peer.Traffic.Steps {
+		if s.What != "net" {
+			continue
+		}
+		for k := 1; k < len(s.Candidates); k++ {
+			c, better := &s.Candidates[k], &s.Candidates[k-1]
+			if !slices.Contains(netTrouble, c.By) {
+				continue
+			}
+			found = append(found, find(NetAvoided, f.Peer.NID.String(), fmt.Sprintf("messages use %s, because %s has %s %s, and %s has %s",
+				s.Candidates[0].Name, c.Name, c.By, figure(c, c.By), better.Name, figure(better, c.By)), "lnetdctl explain "+f.Peer.NID.String()+" prints the reasons"))
+		}
+	}
+	return found
+}
+
+// figure returns the value of a criterion as text.
+func figure(c *api.RankedCandidate, by string) string {
+	for _, f := range c.Figures {
+		if f.Criterion == by {
+			return f.Text
+		}
+	}
+	return "none"
 }
 
 // OnTCP reports whether the NID is on a net of the type tcp.

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
@@ -79,6 +80,23 @@ func troubled(p *api.Peer, nid lnet.NID) bool {
 		}
 	}
 	return false
+}
+
+// asymmetric compares the gateway of the path to the peer with the one from which its answer came.
+func asymmetric(f *Facts) []Finding {
+	p := f.Peer
+	if p == nil || p.Path == nil || p.Path.Gateway.IsZero() || p.Ping.Error != nil || p.Ping.Sender.IsZero() {
+		return nil
+	}
+	same := func(q *api.Peer, nid lnet.NID) bool {
+		return slices.ContainsFunc(q.NIs, func(n api.PeerNI) bool { return n.NID == nid })
+	}
+	through, from := p.Path.Gateway, p.Ping.Sender
+	if through == from || slices.ContainsFunc(f.Node.Peers, func(q api.Peer) bool { return same(&q, through) && same(&q, from) }) {
+		return nil
+	}
+	return []Finding{find(Asymmetric, p.NID.String(), fmt.Sprintf("the request went through %s, and the answer came from %s", through, from),
+		fmt.Sprintf("add a route to %s through the gateway with the NID %s on the peer", p.Path.From.Net(), through))}
 }
 
 // routing checks the node as a router.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,6 +16,7 @@ import (
 )
 
 var (
+	started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	own     = netip.MustParseAddr("10.0.0.1")
 	gateway = "10.0.0.9@tcp"
 )
@@ -41,13 +43,14 @@ func healthy(t *testing.T) *diagnosis.Facts {
 	target := nid(t, "10.0.0.2@tcp")
 	return &diagnosis.Facts{
 		Node: &diagnosis.Node{
+			Version: api.Version{Started: started},
 			Nets: api.Nets{Nets: []api.Net{
 				{Net: lnet.LoopbackNID.Net(), NIs: []api.NI{{NID: lnet.LoopbackNID, Status: "up"}}},
 				{Net: target.Net(), NIs: []api.NI{ni("10.0.0.1@tcp", "eth0")}},
 			}},
 			Peers:   []api.Peer{router, peer("10.0.0.2@tcp", 1<<4)},
 			Routes:  []api.Route{{Net: nid(t, "1.1.1.1@tcp9").Net(), Gateway: nid(t, gateway), Hops: 1, Up: true, SingleHop: true}},
-			Globals: api.Globals{Values: map[string]int64{"discovery": 1}},
+			Globals: api.Globals{Values: map[string]int64{"discovery": 1, "transaction_timeout": 150}},
 		},
 		Host: &diagnosis.Host{
 			Interfaces: []diagnosis.Interface{
@@ -55,7 +58,7 @@ func healthy(t *testing.T) *diagnosis.Facts {
 				{Name: "eth0", On: true, Carrier: true, Addrs: []netip.Addr{own}},
 				{Name: "eth1", On: true, Carrier: true, Addrs: []netip.Addr{netip.MustParseAddr("10.0.1.1")}},
 			},
-			Files: diagnosis.Files{Open: 20, Limit: 1024},
+			Files: diagnosis.Files{Open: 20, Limit: 1024}, Started: started.Add(-time.Second),
 			Disks: []diagnosis.Disk{{Path: "/run/lnetd", Free: 1 << 30}},
 		},
 		Peer: &diagnosis.Peer{
@@ -91,6 +94,25 @@ func waitingFor(t *testing.T, device, s string) *diagnosis.Facts {
 	}
 	f.Node.Nets.Waiting = []api.WaitingNI{w}
 	return f
+}
+
+// rdma adds an NI on a net with RDMA.
+func rdma(t *testing.T, f *diagnosis.Facts) {
+	n := nid(t, "10.0.0.1@o2ib")
+	f.Node.Nets.Nets = append(f.Node.Nets.Nets, api.Net{Net: n.Net(), NIs: []api.NI{{NID: n, Status: "up", Health: api.HealthStats{Value: 1000}}}})
+}
+
+// traffic returns the choice of tcp instead of tcp1 because of a criterion.
+func traffic(by string) *api.Explanation {
+	figures := func(v int64) []api.Figure { return []api.Figure{{Criterion: by, Value: v, Text: fmt.Sprint(v)}} }
+	return &api.Explanation{Steps: []api.ExplainedStep{{What: "net", Candidates: []api.RankedCandidate{
+		{Name: "tcp", Figures: figures(1000)}, {Name: "tcp1", By: by, Figures: figures(900)},
+	}}}}
+}
+
+// answeredFrom puts the peer behind the gateway. Its answer comes from a NID.
+func answeredFrom(t *testing.T, f *diagnosis.Facts, sender string) {
+	f.Peer.Path.Gateway, f.Peer.Ping.Sender, f.Peer.TCP = nid(t, gateway), nid(t, sender), nil
 }
 
 type story struct {
@@ -173,6 +195,23 @@ func lnetdStories(t *testing.T) []story {
 		{"unconfigured", &diagnosis.Facts{Node: &diagnosis.Node{Down: true}}, "LNet", "network is down", []diagnosis.Code{diagnosis.Unconfigured}},
 		changed(t, "few descriptors", func(f *diagnosis.Facts) { f.Host.Files.Open = 768 }, "lnetd", "768 of 1024", diagnosis.FewDescriptors),
 		changed(t, "enough descriptors", func(f *diagnosis.Facts) { f.Host.Files.Open = 767 }, "", ""),
+		changed(t, "stuck", func(f *diagnosis.Facts) { f.Stuck = "monitor" }, "lnetd", "no progress in: monitor", diagnosis.NodeStuck),
+		changed(t, "RDMA and little lockable memory", func(f *diagnosis.Facts) {
+			rdma(t, f)
+			f.Host.Locked, f.Host.Lockable = 48<<20, 64<<20
+		}, "lnetd", "50331648 of 67108864 bytes are locked", diagnosis.FewLockable),
+		changed(t, "RDMA and enough lockable memory", func(f *diagnosis.Facts) {
+			rdma(t, f)
+			f.Host.Locked, f.Host.Lockable = 48<<20-1, 64<<20
+		}, "", ""),
+		changed(t, "RDMA that waits", func(f *diagnosis.Facts) {
+			f.Node.Nets.Waiting = []api.WaitingNI{{Net: nid(t, "10.0.0.1@o2ib").Net(), Interface: "eth0", Cause: "too low"}}
+			f.Host.Lockable = 64 << 20
+		}, "lnetd", "0 of 67108864 bytes are locked", diagnosis.NIWaits, diagnosis.FewLockable),
+		changed(t, "little lockable memory without RDMA", func(f *diagnosis.Facts) { f.Host.Lockable = 65536 }, "", ""),
+		changed(t, "clock set back", func(f *diagnosis.Facts) { f.Host.Started = f.Node.Version.Started.Add(-time.Hour) }, "lnetd", "it was set back by 1h0m0s", diagnosis.ClockSet),
+		changed(t, "clock set ahead", func(f *diagnosis.Facts) { f.Host.Started = f.Node.Version.Started.Add(61 * time.Second) }, "lnetd", "it was set ahead by 1m1s", diagnosis.ClockSet),
+		changed(t, "a slow start", func(f *diagnosis.Facts) { f.Host.Started = f.Node.Version.Started.Add(-time.Minute) }, "", ""),
 		changed(t, "full disk", func(f *diagnosis.Facts) { f.Host.Disks[0].Free = 4096 }, "/run/lnetd", "4096 bytes", diagnosis.DiskFull),
 	}
 }
@@ -203,6 +242,11 @@ func niStories(t *testing.T) []story {
 		changed(t, "twice", func(f *diagnosis.Facts) {
 			f.Host.Interfaces[2].Addrs = append(f.Host.Interfaces[2].Addrs, own)
 		}, "10.0.0.1@tcp", "eth0 and eth1 both have 10.0.0.1", diagnosis.AddressTwice),
+		changed(t, "an address that another host has", func(f *diagnosis.Facts) {
+			f.Host.Claims = []diagnosis.Claim{{Interface: "eth0", Address: own, Hardware: "02:00:00:00:00:07"}}
+		}, own.String(), "02:00:00:00:00:07 on eth0", diagnosis.AddressClaimed),
+		changed(t, "long timeout", func(f *diagnosis.Facts) { ni(f).LND = []api.Tunable{{Name: "timeout", Value: 151}} }, "10.0.0.1@tcp", "timeout 151 s, and transaction_timeout 150 s", diagnosis.TimeoutLong),
+		changed(t, "equal timeouts", func(f *diagnosis.Facts) { ni(f).LND = []api.Tunable{{Name: "timeout", Value: 150}} }, "", ""),
 		changed(t, "an alias", func(f *diagnosis.Facts) { ni(f).Interfaces[0] = "eth0:1" }, "", ""),
 		changed(t, "only loopback", func(f *diagnosis.Facts) {
 			ni(f).NID, ni(f).Interfaces = nid(t, "127.0.0.1@tcp"), []string{"lo"}
@@ -246,6 +290,19 @@ func peerStories(t *testing.T) []story {
 		changed(t, "rail", func(f *diagnosis.Facts) {
 			f.Peer.Rails = []api.PingResult{{Target: "10.0.1.2@tcp1", Error: &api.Fault{Text: "timed out"}}}
 		}, "10.0.1.2@tcp1", "timed out", diagnosis.RailSilent),
+		changed(t, "two hosts", func(f *diagnosis.Facts) {
+			c := diagnosis.Claim{Interface: "eth0", Address: netip.MustParseAddr("10.0.0.2"), Hardware: "02:00:00:00:00:02"}
+			f.Peer.Claims = []diagnosis.Claim{c, {Interface: "eth0", Address: c.Address, Hardware: "02:00:00:00:00:09"}}
+		}, name, "10.0.0.2 on eth0 has the hardware addresses 02:00:00:00:00:02 and 02:00:00:00:00:09", diagnosis.HostTwice),
+		changed(t, "two interfaces of one host", oneHost, "", ""),
+		changed(t, "a host with two interfaces, and another one", func(f *diagnosis.Facts) {
+			oneHost(f)
+			f.Peer.Claims = append(f.Peer.Claims, diagnosis.Claim{Hardware: "02:00:00:00:00:09"})
+		}, name, "has the hardware addresses 02:00:00:00:00:02 and 02:00:00:00:00:03 and 02:00:00:00:00:09", diagnosis.HostTwice),
+		changed(t, "an avoided net", func(f *diagnosis.Facts) { f.Peer.Traffic = traffic("peer net health") }, name,
+			"messages use tcp, because tcp1 has peer net health 900, and tcp has 1000", diagnosis.NetAvoided),
+		changed(t, "a net whose turn is later", func(f *diagnosis.Facts) { f.Peer.Traffic = traffic("peer net turn") }, "", ""),
+		changed(t, "waiting for credits", func(f *diagnosis.Facts) { peerNI(f).Credits = api.Credits{Max: 8, Available: -5} }, name, "5 messages wait; it has 8 credits", diagnosis.CreditsExhausted),
 		changed(t, "another node", func(f *diagnosis.Facts) { f.Peer.Ping.NIDs = []lnet.NID{nid(t, "10.0.0.3@tcp")} }, name, "it reports 10.0.0.3@tcp", diagnosis.NIDAbsent),
 	}
 }
@@ -263,6 +320,14 @@ func routeStories(t *testing.T) []story {
 		}, "tcp9 through 10.0.0.8@tcp", "down", diagnosis.GatewayDown),
 		changed(t, "does not route", func(f *diagnosis.Facts) { f.Node.Peers[0].State = 1 << 4 }, through, "routing is off", diagnosis.NotARouter),
 		changed(t, "not on the net", func(f *diagnosis.Facts) { route(f).SingleHop = false }, through, "no NI on tcp9", diagnosis.GatewayNoNI),
+		changed(t, "asymmetric", func(f *diagnosis.Facts) { answeredFrom(t, f, "10.0.0.8@tcp") }, "10.0.0.2@tcp",
+			"through 10.0.0.9@tcp, and the answer came from 10.0.0.8@tcp", diagnosis.Asymmetric),
+		changed(t, "symmetric", func(f *diagnosis.Facts) { answeredFrom(t, f, gateway) }, "", ""),
+		changed(t, "another NID of the gateway", func(f *diagnosis.Facts) {
+			answeredFrom(t, f, "10.0.1.9@tcp1")
+			g := &f.Node.Peers[0]
+			g.NIs = append(g.NIs, api.PeerNI{NID: nid(t, "10.0.1.9@tcp1"), Health: g.NIs[0].Health})
+		}, "", ""),
 		changed(t, "two hops", func(f *diagnosis.Facts) { route(f).SingleHop, route(f).Hops = false, 2 }, "", ""),
 		changed(t, "buffers", func(f *diagnosis.Facts) {
 			f.Node.Routing = api.Routing{State: api.RoutingEnabled, CPTs: []api.Pools{{Large: api.Pool{Buffers: 4, Credits: -3}}}}
@@ -286,5 +351,15 @@ func TestManyFindings(t *testing.T) {
 	findings := diagnosis.Examine(f)
 	if len(findings) != 8 || findings[0].Subject != "10.1.0.1@tcp" || findings[7].Subject != "993 more" {
 		t.Errorf("%d findings: %+v", len(findings), findings)
+	}
+}
+
+// oneHost adds a second interface to the host of the peer. Both answer for both addresses.
+func oneHost(f *diagnosis.Facts) {
+	for _, hardware := range []string{"02:00:00:00:00:02", "02:00:00:00:00:03"} {
+		c := diagnosis.Claim{Interface: "eth0", Address: netip.MustParseAddr("10.0.0.2"), Hardware: hardware}
+		f.Peer.Claims = append(f.Peer.Claims, c)
+		c.Address = netip.MustParseAddr("10.0.0.3")
+		f.Peer.Aliases = append(f.Peer.Aliases, c)
 	}
 }

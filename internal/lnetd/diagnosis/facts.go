@@ -2,6 +2,8 @@ package diagnosis
 
 import (
 	"net/netip"
+	"slices"
+	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/lnet"
@@ -11,12 +13,16 @@ import (
 type Facts struct {
 	// Unreachable is the error of asking lnetd. It is nil if lnetd answered.
 	Unreachable *api.Fault
+	// Stuck names the internal loops that make no progress, as lnetd reports. It may be known although lnetd does
+	// not answer other questions.
+	Stuck string
 	// Start is what prevents a start of lnetd. It is only set if no lnetd answers.
 	Start *Start
 	// Node is what lnetd has answered.
 	Node *Node
-	// Host is the host of lnetd, in the same network namespace.
-	Host *Host
+	// Host is the host of lnetd, in the same network namespace. HostUnknown is the reason why it is nil.
+	Host        *Host
+	HostUnknown string
 	// Peer is the node that the operator asked about.
 	Peer *Peer
 }
@@ -49,8 +55,26 @@ type Host struct {
 	Interfaces []Interface
 	// Files are the file descriptors of lnetd. Limit is 0 if it is not known.
 	Files Files
+	// Locked is the memory that lnetd has locked, and Lockable its limit in bytes. Lockable is 0 if there is no
+	// limit, or it is not known.
+	Locked, Lockable uint64
+	// Started is the time at which lnetd was started, by the clock now. It is zero if it is not known.
+	Started time.Time
 	// Disks are the file systems in which lnetd has files.
 	Disks []Disk
+	// Claims are the addresses of NIs that other hosts have, too.
+	Claims []Claim
+	// Skips are the examinations of the host that were not possible.
+	Skips []Skip
+}
+
+// Claim is an answer to the question which hosts have an address.
+type Claim struct {
+	// Interface is the interface of this host on which the other host has answered.
+	Interface string
+	Address   netip.Addr
+	// Hardware is the hardware address of the other host.
+	Hardware string
 }
 
 // Interface is a network interface of the host.
@@ -83,10 +107,33 @@ type Peer struct {
 	// Elsewhere is a NID with the same address on another net of this node that answers a ping although NID does
 	// not, or zero.
 	Elsewhere lnet.NID
-	// Path is the path that lnetd would use. It is nil if there is none.
+	// Path is the path that a ping takes. It is nil if there is none.
 	Path *api.Path
+	// Traffic is the path that other messages take, with the reasons.
+	Traffic *api.Explanation
+	// Claims are the hosts that have the address of the peer. If there are several, Aliases are those that have
+	// its other addresses.
+	Claims, Aliases []Claim
+	// Skips are the examinations of the peer that were not possible for reasons of this host.
+	Skips []Skip
 	// TCP is the result of probes from this host. It is nil if the NID is not on a TCP net of this node.
 	TCP *TCP
+}
+
+// NIDs returns the NIDs of the peer that it reports or, if it does not answer, that this node knows.
+func (p *Peer) NIDs(n *Node) (nids []lnet.NID) {
+	if len(p.Ping.NIDs) > 0 {
+		return p.Ping.NIDs
+	}
+	for k := range n.Peers {
+		if !slices.ContainsFunc(n.Peers[k].NIs, func(i api.PeerNI) bool { return i.NID == p.NID }) {
+			continue
+		}
+		for _, i := range n.Peers[k].NIs {
+			nids = append(nids, i.NID)
+		}
+	}
+	return nids
 }
 
 // Reply is the result of a probe.

@@ -20,6 +20,9 @@ const (
 	ConfigSuspicious Code = "LNET111"
 	FewDescriptors   Code = "LNET112"
 	DiskFull         Code = "LNET113"
+	NodeStuck        Code = "LNET114"
+	FewLockable      Code = "LNET115"
+	ClockSet         Code = "LNET116"
 
 	InterfaceMissing Code = "LNET201"
 	InterfaceOff     Code = "LNET202"
@@ -32,6 +35,8 @@ const (
 	NIDown           Code = "LNET209"
 	NoNIUp           Code = "LNET210"
 	OnlyLoopback     Code = "LNET211"
+	AddressClaimed   Code = "LNET212"
+	TimeoutLong      Code = "LNET213"
 
 	PeerSilent       Code = "LNET301"
 	PeerUnhealthy    Code = "LNET302"
@@ -48,6 +53,9 @@ const (
 	RailSilent       Code = "LNET313"
 	NIDAbsent        Code = "LNET314"
 	PingFailed       Code = "LNET315"
+	HostTwice        Code = "LNET316"
+	NetAvoided       Code = "LNET317"
+	CreditsExhausted Code = "LNET318"
 
 	GatewayDown      Code = "LNET401"
 	NetUnreachable   Code = "LNET402"
@@ -55,6 +63,7 @@ const (
 	GatewayNoNI      Code = "LNET404"
 	BuffersExhausted Code = "LNET405"
 	RouterOneNet     Code = "LNET406"
+	Asymmetric       Code = "LNET407"
 
 	ClientStuck Code = "LNET501"
 	NoProxy     Code = "LNET502"

@@ -1,26 +1,38 @@
 package doctor
 
 import (
-	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
+	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/lnetd/lnetd/internal/lnetd/diagnosis"
+	"github.com/lnetd/lnetd/lnet"
 )
 
-// sameNetwork reports whether the process with the PID is known to be in the network namespace of this process.
-func sameNetwork(pid int) bool {
+// sameNetwork returns "" if the process of lnetd is in the network namespace of this process. Otherwise it returns the
+// reason why the host cannot be examined. The PID is 0 if the process is not visible in the PID namespace of this one.
+func sameNetwork(pid int) string {
+	if pid == 0 {
+		return "lnetd runs in another PID namespace"
+	}
 	own, err := os.Readlink("/proc/self/ns/net")
-	its, err2 := os.Readlink(process(pid) + "/ns/net")
-	return err == nil && err2 == nil && own == its
+	its, err2 := os.Readlink(string(processOf(pid)) + "/ns/net")
+	switch {
+	case errors.Join(err, err2) != nil:
+		return fmt.Sprintf("no permission to see the process of lnetd, pid %d; run lnetdctl as root or as the user of lnetd", pid)
+	case own != its:
+		return "lnetd runs in another network namespace"
+	}
+	return ""
 }
-
-func process(pid int) string { return "/proc/" + strconv.Itoa(pid) }
 
 // host returns what this host shows. The PID is that of lnetd, or 0 if it is not running. It returns nil if the
 // interfaces cannot be read.
@@ -34,15 +46,55 @@ func host(pid int, directories []string) *diagnosis.Host {
 		h.Interfaces = append(h.Interfaces, describe(&all[k]))
 	}
 	if pid > 0 {
-		h.Files = files(process(pid))
+		if err := processOf(pid).examine(&h); err != nil {
+			h.Skips = append(h.Skips, diagnosis.Skip{Check: "limits of lnetd", Reason: err.Error()})
+		}
 	}
 	for _, dir := range directories {
 		var st unix.Statfs_t
-		if unix.Statfs(dir, &st) == nil {
-			h.Disks = append(h.Disks, diagnosis.Disk{Path: dir, Free: st.Bavail * uint64(st.Bsize)})
+		if err := unix.Statfs(dir, &st); err != nil {
+			h.Skips = append(h.Skips, diagnosis.Skip{Check: "free space of " + dir, Reason: err.Error()})
+			continue
 		}
+		h.Disks = append(h.Disks, diagnosis.Disk{Path: dir, Free: st.Bavail * uint64(st.Bsize)})
 	}
 	return &h
+}
+
+// claims finds out whether other hosts have the addresses of NIs.
+func (d *Doctor) claims(n *diagnosis.Node, h *diagnosis.Host) {
+	var wait sync.WaitGroup
+	var mu sync.Mutex // guards h
+	for k := range n.Nets.Nets {
+		for _, i := range n.Nets.Nets[k].NIs {
+			address := i.NID.IP()
+			if !diagnosis.OnTCP(i.NID) || len(i.Interfaces) == 0 || !address.Is4() || address.IsLoopback() {
+				continue
+			}
+			wait.Go(func() {
+				device, _, _ := strings.Cut(i.Interfaces[0], ":")
+				found, err := claims(device, netip.Addr{}, address)
+				mu.Lock()
+				defer mu.Unlock()
+				h.Claims = append(h.Claims, found...)
+				if err != nil {
+					h.Skips = append(h.Skips, skipARP(i.NID, err))
+				}
+			})
+		}
+	}
+	wait.Wait()
+	slices.SortFunc(h.Claims, func(a, b diagnosis.Claim) int { return a.Address.Compare(b.Address) })
+	slices.SortFunc(h.Skips, func(a, b diagnosis.Skip) int { return cmp.Compare(a.Check, b.Check) })
+}
+
+// skipARP describes why the hosts with the address of a NID are unknown.
+func skipARP(nid lnet.NID, err error) diagnosis.Skip {
+	reason := err.Error()
+	if errors.Is(err, unix.EPERM) {
+		reason = "no permission to send ARP requests, which needs CAP_NET_RAW"
+	}
+	return diagnosis.Skip{Check: "hosts with the address of " + nid.String(), Reason: reason}
 }
 
 func describe(i *net.Interface) diagnosis.Interface {
@@ -59,28 +111,4 @@ func describe(i *net.Interface) diagnosis.Interface {
 		}
 	}
 	return d
-}
-
-// files returns the file descriptors of the process whose directory in /proc is dir. The result is zero if they
-// cannot be read.
-func files(dir string) diagnosis.Files {
-	open, err := os.ReadDir(dir + "/fd")
-	if err != nil {
-		return diagnosis.Files{}
-	}
-	f, err := os.Open(dir + "/limits")
-	if err != nil {
-		return diagnosis.Files{}
-	}
-	defer func() { _ = f.Close() }()
-	s := bufio.NewScanner(f)
-	for s.Scan() {
-		if rest, ok := strings.CutPrefix(s.Text(), "Max open files"); ok {
-			if fields := strings.Fields(rest); len(fields) > 0 {
-				limit, _ := strconv.Atoi(fields[0]) // 0 if it is unlimited
-				return diagnosis.Files{Open: len(open), Limit: limit}
-			}
-		}
-	}
-	return diagnosis.Files{}
 }

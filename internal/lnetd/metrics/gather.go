@@ -86,6 +86,7 @@ func (g *gatherer) own(p *page) []*dto.MetricFamily {
 		collectProxies(p, h.Proxies())
 		collectSelftest(p, h.Selftest())
 		collectConfiguration(p, h.Configuration())
+		collectLog(p, h.LogStats())
 	}
 	collectBuild(p, g.options.Version, g.options.Revision)
 	p.count(scrapesRefused, g.refused())

@@ -137,6 +137,30 @@ func TestNothingButMetrics(t *testing.T) {
 	}
 }
 
+// Other paths are answered by Options.Others without redirects, and /metrics only to GET and HEAD.
+func TestOthers(t *testing.T) {
+	h := Handler(&fakeSource{}, Options{Others: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) })})
+	for _, path := range []string{"/", "/readyz", "/metrics/x", "//", "/a/../metrics"} {
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Body.String() != path {
+			t.Errorf("%s: %d, %q", path, w.Code, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil)); !strings.Contains(w.Body.String(), "lnet_messages_total") {
+		t.Error("/metrics has no metrics")
+	}
+	for _, h := range []http.Handler{h, Handler(&fakeSource{}, Options{})} {
+		for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 405, http.MethodOptions: 405} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(method, "/metrics", nil))
+			if w.Code != want || want == 405 && w.Header().Get("Allow") != "GET, HEAD" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s /metrics: %d, %v", method, w.Code, w.Header())
+			}
+		}
+	}
+}
+
 func TestPeerMetrics(t *testing.T) {
 	ni := func(n uint16, health int) node.PeerNIInfo {
 		nid, err := lnet.ParseNID(fmt.Sprintf("10.0.%d.%d@tcp", n>>8, n&0xff))
@@ -158,6 +182,7 @@ func TestPeerMetrics(t *testing.T) {
 	second.Aliveness, second.QueuedBytes = node.AliveDown, 4096
 	second.Credits, second.RouterCredits = node.CreditInfo{Max: 8, Available: -3, Min: -7}, node.CreditInfo{Max: 8, Available: -4}
 	second.Traffic = node.Traffic{Sent: node.MessageCounts{Put: 5, Get: 6}, Received: node.MessageCounts{Ack: 7}, Dropped: node.MessageCounts{Put: 8}}
+	second.Traffic.GetRTT = node.Latency{Samples: 2, Sum: 3 * time.Millisecond}
 	got := scrape(t, s)
 	contains(t, got, []string{
 		`lnet_peers 1010`,
@@ -182,13 +207,15 @@ func TestPeerMetrics(t *testing.T) {
 		`lnet_peer_ni_credits{kind="min",nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} -7`,
 		`lnet_peer_ni_queued_bytes{nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 4096`,
 		`lnet_peer_ni_messages_total{direction="sent",nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 11`,
+		`lnet_peer_ni_latency_seconds_total{nid="10.0.0.5@tcp",operation="get_rtt",primary="10.0.0.4@tcp"} 0.003`,
+		`lnet_peer_ni_latency_samples_total{nid="10.0.0.5@tcp",operation="get_rtt",primary="10.0.0.4@tcp"} 2`,
 		`lnet_peer_ni_messages_total{direction="received",nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 7`,
 		`lnet_peer_ni_messages_total{direction="dropped",nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 8`,
 		`lnet_peer_ni_failures_total{nid="10.0.0.5@tcp",primary="10.0.0.4@tcp"} 10`,
 		`lnet_waiting_messages{queue="peer_credits"} 3`,
 		`lnet_waiting_messages{queue="router_credits"} 4`,
 	})
-	for name, want := range map[string]int{"health": 2 * PeersMax, "up": 1, "credits": 2, "messages_total": 3 * 2 * PeersMax} {
+	for name, want := range map[string]int{"health": 2 * PeersMax, "up": 1, "credits": 2, "messages_total": 3 * 2 * PeersMax, "latency_seconds_total": 1} {
 		if n := strings.Count(got, "\nlnet_peer_ni_"+name+"{"); n != want {
 			t.Errorf("%d series of peer NIs' %s, want %d", n, name, want)
 		}

@@ -47,7 +47,10 @@ func everything(t testing.TB) *fakeSource {
 	t.Helper()
 	tcp := lnet.MakeNet(lnet.TypeTCP, 0)
 	nid := lnet.NIDFromIP(tcp, netip.AddrFrom4([4]byte{10, 0, 0, 1}))
-	ni := node.PeerNIInfo{NID: nid, Aliveness: node.AliveUp, Credits: node.CreditInfo{Max: 8}}
+	answered := node.Latency{Samples: 1, Sum: time.Second}
+	ni := node.PeerNIInfo{
+		NID: nid, Aliveness: node.AliveUp, Credits: node.CreditInfo{Max: 8}, Traffic: node.Traffic{GetRTT: answered, PutAck: answered},
+	}
 	return &fakeSource{
 		nis:     []node.NIInfo{tcpNI(t), rdmaNI(t)},
 		peers:   []node.PeerInfo{{Primary: nid, NIs: []node.PeerNIInfo{ni}}},

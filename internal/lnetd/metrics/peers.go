@@ -26,6 +26,8 @@ var (
 	peerNICredits  = gaugeFamily("lnet_peer_ni_credits", "Credits of a peer's NID: available (negative if messages wait), min (lowest so far).", "primary", "nid", "kind")
 	peerNIQueued   = gaugeFamily("lnet_peer_ni_queued_bytes", "Bytes of messages to a peer's NID that are being sent or wait, including headers.", "primary", "nid")
 	peerNIMessages = counterFamily("lnet_peer_ni_messages_total", "Messages to and from a peer's NID.", "primary", "nid", "direction")
+	peerNILatency  = counterFamily("lnet_peer_ni_latency_seconds_total", "Total time until requests to a peer's NID were answered, by operation.", "primary", "nid", "operation")
+	peerNISamples  = counterFamily("lnet_peer_ni_latency_samples_total", "Requests to a peer's NID whose answer lnet_peer_ni_latency_seconds_total includes.", "primary", "nid", "operation")
 	peerNIFailures = counterFamily("lnet_peer_ni_failures_total", "Messages to a peer's NID that failed because of the peer, as far as lnetd can determine that.", "primary", "nid")
 )
 
@@ -36,6 +38,8 @@ var (
 	sent      = label("direction", "sent")
 	received  = label("direction", "received")
 	dropped   = label("direction", "dropped")
+	getRTT    = label("operation", "get_rtt")
+	putAck    = label("operation", "put_ack")
 )
 
 func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
@@ -154,6 +158,16 @@ func (c *peerCollector) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
 	p.add(peerNIMessages, float64(ni.Traffic.Sent.Total()), p.with(labels, sent))
 	p.add(peerNIMessages, float64(ni.Traffic.Received.Total()), p.with(labels, received))
 	p.add(peerNIMessages, float64(ni.Traffic.Dropped.Total()), p.with(labels, dropped))
+	for _, l := range []struct {
+		operation *dto.LabelPair
+		*node.Latency
+	}{{getRTT, &ni.Traffic.GetRTT}, {putAck, &ni.Traffic.PutAck}} {
+		if l.Samples > 0 {
+			labels := p.with(labels, l.operation)
+			p.add(peerNILatency, l.Sum.Seconds(), labels)
+			p.add(peerNISamples, float64(l.Samples), labels)
+		}
+	}
 	h := &ni.Health
 	p.add(peerNIFailures, float64(h.RemoteDropped+h.RemoteTimeouts+h.RemoteErrors+h.NetworkTimeouts), labels)
 }

@@ -16,29 +16,37 @@ type scrapers struct {
 	refused atomic.Uint64 // number of scrapes that were refused
 }
 
-// bounded is a handler that calls next, and limits the number of concurrent scrapes.
-type bounded struct {
-	scrapers
-	next http.Handler
-}
+// bounds limit the number of concurrent requests. Requests for /healthz and /readyz are counted separately, so that slow
+// scrapers do not make lnetd look unhealthy.
+type bounds struct{ scrapes, probes scrapers }
 
-// ServeHTTP implements http.Handler.
-func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.admit(b.next).ServeHTTP(w, r) }
-
-// admit returns a handler that calls h. If too many scrapes are in progress, the handler refuses the request
-// with the status 503 instead.
-func (s *scrapers) admit(h http.Handler) http.Handler {
+// admit returns a handler that calls h. If too many requests are in progress, the handler refuses the request with the
+// status 429 instead. It is not 503, which means for /healthz and /readyz that the node has a problem.
+func (b *bounds) admit(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := &b.scrapes
+		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+			s = &b.probes
+		}
 		address := addressOf(r.RemoteAddr)
 		if !s.acquire(address) {
 			s.refused.Add(1)
-			http.Error(w, "too many scrapes at once, try again later", http.StatusServiceUnavailable)
+			http.Error(w, "too many requests at once, try again later", http.StatusTooManyRequests)
 			return
 		}
 		defer s.release(address)
 		h.ServeHTTP(w, r)
 	})
 }
+
+// bounded is a handler that calls next, and limits the number of concurrent requests.
+type bounded struct {
+	bounds
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (b *bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.admit(b.next).ServeHTTP(w, r) }
 
 func (s *scrapers) acquire(address string) bool {
 	s.mu.Lock()

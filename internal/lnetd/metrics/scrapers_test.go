@@ -25,11 +25,12 @@ func (s *slowReader) Write(b []byte) (int, error) {
 
 // Given addresses that scrape repeatedly and do not read, a scrape is refused only if it is from
 // one of these addresses, or if the total number is at its limit. After the others have read,
-// scrapes are accepted again.
+// scrapes are accepted again. The two paths of health checks are answered all the time.
 func TestSlowScrapersAreInTheWayOfTheirOwn(t *testing.T) {
-	h := Handler(&fakeSource{}, Options{})
+	h := Handler(&fakeSource{}, Options{Others: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+	path := "/metrics"
 	request := func(from string) *http.Request {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		r.RemoteAddr = from
 		return r
 	}
@@ -48,11 +49,15 @@ func TestSlowScrapersAreInTheWayOfTheirOwn(t *testing.T) {
 		group.Go(func() { h.ServeHTTP(w, request(from)) })
 		<-waiting
 		if k == scrapesPerAddress-1 {
-			gets("[2001:db8:0::2]:7", http.StatusServiceUnavailable)
+			gets("[2001:db8:0::2]:7", http.StatusTooManyRequests)
 			gets("10.0.0.1:7", http.StatusOK)
 		}
 	}
-	gets("10.0.0.1:7", http.StatusServiceUnavailable)
+	gets("10.0.0.1:7", http.StatusTooManyRequests)
+	for _, path = range []string{"/healthz", "/readyz"} {
+		gets("[2001:db8:0::2]:7", http.StatusOK)
+	}
+	path = "/metrics"
 	close(read)
 	group.Wait()
 	w := httptest.NewRecorder()
@@ -63,4 +68,32 @@ func TestSlowScrapersAreInTheWayOfTheirOwn(t *testing.T) {
 		gets("[2001:db8:0::2]:7", http.StatusOK)
 		gets(fmt.Sprintf("10.0.0.%d:7", k), http.StatusOK)
 	}
+}
+
+// Health checks have limits too, because a check of a password takes time.
+func TestHealthChecksAreBounded(t *testing.T) {
+	began, end := make(chan struct{}), make(chan struct{})
+	h := &bounded{next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			began <- struct{}{}
+			<-end
+		}
+	})}
+	get := func(path string) int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w.Code
+	}
+	var group sync.WaitGroup
+	for range scrapesPerAddress {
+		group.Go(func() { get("/healthz") })
+		<-began
+	}
+	for path, want := range map[string]int{"/healthz": http.StatusTooManyRequests, "/readyz": http.StatusTooManyRequests, "/metrics": http.StatusOK} {
+		if got := get(path); got != want {
+			t.Errorf("%s: status %d, want %d", path, got, want)
+		}
+	}
+	close(end)
+	group.Wait()
 }

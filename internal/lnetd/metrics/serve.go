@@ -19,15 +19,30 @@ const (
 	scrapesAtOnce     = 64
 )
 
-// Handler returns a handler that serves the metrics of s, of the Go runtime and of the process at /metrics.
+// Handler returns a handler that serves the metrics of s, of the Go runtime and of the process at /metrics, and
+// o.Others at other paths. No path is redirected before o.Others sees it, so that o.Others sets the headers of all its
+// responses.
 // The client chooses the format: text, OpenMetrics or protobuf. Only protobuf has native histograms.
 func Handler(s Source, o Options) http.Handler {
 	b := &bounded{}
-	g := newGatherer(s, o, b.refused.Load)
-	mux := http.NewServeMux()
-	h := promhttp.HandlerForTransactional(pagedGatherer{g, &sync.Pool{}}, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true})
-	mux.Handle("GET /metrics", compressed(h))
-	b.next = mux
+	g := newGatherer(s, o, b.scrapes.refused.Load)
+	scrape := compressed(promhttp.HandlerForTransactional(pagedGatherer{g, &sync.Pool{}}, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true}))
+	others := o.Others
+	if others == nil {
+		others = http.NotFoundHandler()
+	}
+	b.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/metrics":
+			others.ServeHTTP(w, r)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
+		default:
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			scrape.ServeHTTP(w, r)
+		}
+	})
 	return b
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/internal/lnetd/proxies"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
@@ -44,6 +45,8 @@ type Host interface {
 	Selftest() Selftest
 	// Configuration returns the state of the configuration.
 	Configuration() Configuration
+	// LogStats returns the numbers of events that had no log line of their own.
+	LogStats() boundedlog.Stats
 }
 
 // WaitingNI is an NI whose interface is not usable yet.

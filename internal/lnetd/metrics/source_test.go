@@ -13,6 +13,7 @@ import (
 	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/lnetd/clients"
 	"github.com/lnetd/lnetd/internal/lnetd/proxies"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/hostnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -33,6 +34,7 @@ type fakeSource struct {
 	ports    []hostnet.RDMAPort
 	selftest Selftest
 	config   Configuration
+	log      boundedlog.Stats
 	silent   bool // discovery does not answer
 }
 
@@ -44,6 +46,7 @@ func (s *fakeSource) WaitingNIs() []WaitingNI       { return s.waiting }
 func (s *fakeSource) RDMAPorts() []hostnet.RDMAPort { return s.ports }
 func (s *fakeSource) Selftest() Selftest            { return s.selftest }
 func (s *fakeSource) Configuration() Configuration  { return s.config }
+func (s *fakeSource) LogStats() boundedlog.Stats    { return s.log }
 func (s *fakeSource) NIs() []node.NIInfo            { return s.nis }
 func (s *fakeSource) PeerNIs() node.PeerNIsInfo     { return s.peerNIs }
 func (s *fakeSource) ClientTotals() []clients.Total { return s.clients }

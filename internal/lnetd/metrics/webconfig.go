@@ -23,15 +23,15 @@ import (
 
 // serveGuarded makes s serve l with the TLS settings and passwords of the file webConfig.
 func serveGuarded(l net.Listener, s *http.Server, webConfig string, log *slog.Logger) error {
-	bounds := new(scrapers)
+	limits := new(bounds)
 	if b, ok := s.Handler.(*bounded); ok { // the limits must also apply to the password check
-		bounds, s.Handler = &b.scrapers, b.next
+		limits, s.Handler = &b.bounds, b.next
 	}
 	told := boundedlog.New(log)
 	defer told.End()
 	complaints := slog.New(toolkitLog{told.With("address", l.Addr().String())})
 	s.ErrorLog = slog.NewLogLogger(serverLog{told.Handler(), told, webConfig}, slog.LevelDebug)
-	return web.Serve(&admitting{Listener: l, server: s, bounds: bounds}, s, &web.FlagConfig{WebConfigFile: &webConfig}, complaints)
+	return web.Serve(&admitting{Listener: l, server: s, bounds: limits}, s, &web.FlagConfig{WebConfigFile: &webConfig}, complaints)
 }
 
 // admitting is a listener that makes the limits on scrapes apply before passwords are checked, because the
@@ -40,7 +40,7 @@ func serveGuarded(l net.Listener, s *http.Server, webConfig string, log *slog.Lo
 type admitting struct {
 	net.Listener
 	server *http.Server
-	bounds *scrapers
+	bounds *bounds
 	once   sync.Once
 }
 

@@ -263,10 +263,10 @@ func TestPasswordsAreLookedAtInTurn(t *testing.T) {
 		all.Go(func() { askOnce(t, "http://"+addr, "scraper", "secret", nil) })
 		<-began
 	}
-	if status, _ := askOnce(t, "http://"+addr, "scraper", "wrong", nil); status != http.StatusServiceUnavailable {
+	if status, _ := askOnce(t, "http://"+addr, "scraper", "wrong", nil); status != http.StatusTooManyRequests {
 		t.Errorf("status %d", status)
 	}
-	if n := h.refused.Load(); n != 1 {
+	if n := h.scrapes.refused.Load(); n != 1 {
 		t.Errorf("%d are counted as refused, want 1", n)
 	}
 	close(end)

@@ -53,7 +53,7 @@ type bench struct {
 // running in another process. The caller must call stop.
 func startBench(ctx context.Context, c Config) (b *bench, err error) {
 	b = &bench{
-		config: c, server: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), c.Server), overhead: map[bool]*[2]Cost{},
+		config: c, server: lnet.NIDFromIP(c.net(), c.Server), overhead: map[bool]*[2]Cost{},
 		clients: map[int]*lnetNode{}, testers: map[int]*tester{}, senders: map[senderKey]*sender{},
 	}
 	defer func() {
@@ -195,13 +195,18 @@ func (b *bench) run(ctx context.Context, method Method, n int, calls bool) (r Ro
 	if b.current == nil {
 		return r, errors.New("a round was requested before a case")
 	}
+	var l *laps
+	if b.current.unit == microseconds && !calls {
+		l = newLaps(n)
+	}
 	asks, answers, err := b.count(calls, func() error {
-		r.Took, err = b.exchange(ctx, method, n)
+		r.Took, err = b.exchange(ctx, method, n, l)
 		return err
 	})
 	if err != nil {
 		return r, err
 	}
+	r.Latency = l.histogram()
 	overhead := b.overhead[calls]
 	r.Asks = asks.each(n, overhead[0])
 	if answers != nil {
@@ -210,22 +215,23 @@ func (b *bench) run(ctx context.Context, method Method, n int, calls bool) (r Ro
 	return r, nil
 }
 
-// exchange makes n exchanges of the open case with a method, and returns the time taken.
-func (b *bench) exchange(ctx context.Context, method Method, n int) (time.Duration, error) {
+// exchange makes n exchanges of the open case with a method, and returns the time taken. l must be nil if several
+// are in flight.
+func (b *bench) exchange(ctx context.Context, method Method, n int, l *laps) (time.Duration, error) {
 	t := b.current
 	in, out := t.plain()
 	x := exchange{n: n, in: t.in, out: t.out, window: t.window, blocking: t.blocking}
 	switch {
 	case method == MethodFloor:
-		return b.floor.exchange(n, in, out, t.window)
+		return b.floor.exchange(n, in, out, t.window, l)
 	case method == MethodLimit:
-		return b.limit.exchange(n, in, out, t.window)
+		return b.limit.exchange(n, in, out, t.window, l)
 	case method != MethodLNet:
 		return 0, fmt.Errorf("method %q does not exist", method)
 	case t.machine:
-		return b.senders[senderKey{t.credits, int(t.delivery)}].run(ctx, x)
+		return b.senders[senderKey{t.credits, int(t.delivery)}].run(ctx, x, l)
 	case t.selftest:
 		return b.session.run(ctx, x)
 	}
-	return b.clients[t.credits].run(ctx, b.server, x)
+	return b.clients[t.credits].run(ctx, b.server, x, l)
 }

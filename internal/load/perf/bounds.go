@@ -21,15 +21,24 @@ type Bounds struct {
 	Floors map[string]map[side]map[string]float64 `json:"floors,omitempty"`
 }
 
-// side is one of the two processes of a measurement.
+// side is one of the two processes of a measurement, or in that of programs of an lnetd the active program or lnetd.
 type side string
 
 const (
 	asking    side = "asks"
 	answering side = "answers"
+	hosting   side = "lnetd"
 )
 
-// costs returns the costs of the asking or the answering process.
+// subject returns the process in texts for users.
+func (s side) subject() string {
+	if s == hosting {
+		return string(s)
+	}
+	return "who " + string(s)
+}
+
+// costs returns the costs of the asking or the answering process, which may be lnetd.
 func (m *Measured) costs(s side) map[string]Spread {
 	if s == asking {
 		return m.Asks
@@ -38,7 +47,7 @@ func (m *Measured) costs(s side) map[string]Spread {
 }
 
 // bounded lists the costs that have bounds.
-var bounded = []string{Wakeups, Syscalls, IOSyscalls, Allocs}
+var bounded = []string{Wakeups, Syscalls, IOSyscalls, Allocs, Bells}
 
 // scaled lists the costs that depend on how a machine wakes threads. If such a cost is higher for plain
 // TCP now than when the bounds were recorded, its bound increases by the same factor.
@@ -52,6 +61,7 @@ var margins = map[string]struct{ share, least float64 }{
 	Syscalls:   {0.20, 0.03},
 	IOSyscalls: {0.12, 0.03},
 	Allocs:     {0.25, 0.10},
+	Bells:      {0.25, 0.03},
 }
 
 // RecordBounds creates bounds from results: the upper quartile of the rounds plus a margin.
@@ -106,13 +116,16 @@ func (b *Bounds) check() error {
 	for _, t := range tests() {
 		known[t.name] = true
 	}
+	for _, t := range hostedTests() {
+		known[t.name] = true
+	}
 	for name, of := range b.Bounds {
 		if !known[name] {
 			return fmt.Errorf("case %q does not exist", name)
 		}
 		for s, costs := range of {
-			if s != asking && s != answering {
-				return fmt.Errorf("case %q: the side %q is neither asks nor answers", name, s)
+			if s != asking && s != answering && s != hosting {
+				return fmt.Errorf("case %q: the side %q is none of asks, answers and lnetd", name, s)
 			}
 			for cost := range costs {
 				if !slices.Contains(bounded, cost) {
@@ -152,6 +165,15 @@ func (b *Bounds) Cases() *regexp.Regexp {
 	return regexp.MustCompile("^(?:" + strings.Join(names, "|") + ")$")
 }
 
+// CompareHosted is like Compare, for the costs of the active program of an lnetd, and of lnetd.
+func (b *Bounds) CompareHosted(list []*HostedResult) (above, left []string) {
+	results := make([]*Result, len(list))
+	for k, r := range list {
+		results[k] = &Result{Case: r.Case, LNet: &Measured{Asks: r.Asks, Answers: r.Daemons}, Floor: &Measured{}}
+	}
+	return b.Compare(results)
+}
+
 // Compare compares results with the bounds. above describes the costs that exceed their bound, and left
 // the costs that have a bound but were not counted. It compares the lower quartile of the rounds,
 // because a regression raises the costs of all rounds, and a busy machine only those of some rounds.
@@ -160,7 +182,7 @@ func (b *Bounds) Compare(results []*Result) (above, left []string) {
 		of := b.Bounds[r.Case]
 		for _, s := range slices.Sorted(maps.Keys(of)) {
 			for _, name := range slices.Sorted(maps.Keys(of[s])) {
-				what := fmt.Sprintf("%s, who %s: %s", r.Case, s, name)
+				what := fmt.Sprintf("%s, %s: %s", r.Case, s.subject(), name)
 				spread, ok := r.LNet.costs(s)[name]
 				switch bound := of[s][name] * b.scale(r, s, name); {
 				case !ok:

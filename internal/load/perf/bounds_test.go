@@ -96,7 +96,7 @@ func TestWrongBounds(t *testing.T) {
 		`{}`:             "contains no bounds",
 		`{"limits": {}}`: "unknown field",
 		`{"bounds": {"PUT": {"asks": {"wakeups": 1}}}}`:                             `case "PUT" does not exist`,
-		`{"bounds": {"` + boundedCase + `": {"asked": {"wakeups": 1}}}}`:            `"asked" is neither asks nor answers`,
+		`{"bounds": {"` + boundedCase + `": {"asked": {"wakeups": 1}}}}`:            `"asked" is none of asks, answers and lnetd`,
 		`{"bounds": {"` + boundedCase + `": {"asks": {"cpu_us": 1}}}}`:              `"cpu_us" cannot have a bound`,
 		`{"bounds": {"` + boundedCase + `": {"asks": {"wakeups": "one or more"}}}}`: "cannot unmarshal",
 	} {
@@ -124,8 +124,47 @@ func TestRecordedBounds(t *testing.T) {
 		t.Errorf("%d cases, %d bounds, %v", len(cases), len(b.Bounds), err)
 	}
 	for name, of := range b.Bounds {
-		if len(of[asking]) != len(bounded) || len(of[answering]) != len(bounded) {
+		if n := len(bounded) - 1; len(of[asking]) != n || len(of[answering]) != n { // there are no Bells
 			t.Errorf("%s: %v", name, of)
 		}
+	}
+}
+
+// All cases in the other file of `.ci/run bench` exist. A program of an lnetd, or lnetd, is above its bounds if it takes
+// another wake-up.
+func TestRecordedBoundsOfHosted(t *testing.T) {
+	b, err := ReadBounds("../../../.ci/bounds-hosted.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := b.Cases()
+	found := 0
+	for _, c := range hostedTests() {
+		if !cases.MatchString(c.name) {
+			continue
+		}
+		found++
+		with := func(more float64) *HostedResult {
+			r := &HostedResult{Case: c.name, Asks: map[string]Spread{}, Daemons: map[string]Spread{}}
+			for s, costs := range map[side]map[string]Spread{asking: r.Asks, hosting: r.Daemons} {
+				for name, bound := range b.Bounds[c.name][s] {
+					costs[name] = Spread{Q1: bound + more}
+				}
+			}
+			return r
+		}
+		usual, more := with(0), with(1)
+		if len(usual.Asks) < 5 || len(usual.Daemons) < 4 {
+			t.Errorf("%s: bounds of %v and %v", c.name, usual.Asks, usual.Daemons)
+		}
+		if above, left := b.CompareHosted([]*HostedResult{usual}); len(above)+len(left) > 0 {
+			t.Errorf("%q, %q", above, left)
+		}
+		if above, left := b.CompareHosted([]*HostedResult{more}); len(above) != len(more.Asks)+len(more.Daemons) || len(left) > 0 {
+			t.Errorf("%q, %q", above, left)
+		}
+	}
+	if found != len(b.Bounds) {
+		t.Errorf("%d cases, %d bounds", found, len(b.Bounds))
 	}
 }

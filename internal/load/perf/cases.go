@@ -22,8 +22,7 @@ type test struct {
 	delivery tmhost.Delivery
 	credits  int
 	unit     unit
-	goal     float64
-	atLeast  bool // the goal is a lower bound
+	Goals
 }
 
 // unit is the unit in which the result of a case is given.
@@ -37,17 +36,28 @@ const (
 
 func tests() []test { return slices.Concat(messageTests(), machineTests(), selftestTests()) }
 
+// millionPerSecond is the goal for small messages, in exchanges per second.
+const millionPerSecond = 1_000_000
+
+// atMost and atLeast return a goal for the ratio.
+func atMost(ratio float64) Goals  { return Goals{Goal: ratio} }
+func atLeast(ratio float64) Goals { return Goals{Goal: ratio, AtLeast: true} }
+
 // messageTests returns the cases with PUTs and GETs.
 func messageTests() (ts []test) {
-	for _, size := range []int{0, 96, 4096} {
+	for _, x := range []struct {
+		size int
+		goal float64
+	}{{0, 1.25}, {96, 1.15}, {4096, 1.25}} {
+		size := x.size
 		ts = append(ts,
-			test{name: fmt.Sprintf("PUT+ACK %d B, handler sends the next", size), in: size, window: 1, credits: 8, goal: 1.25},
-			test{name: fmt.Sprintf("PUT+ACK %d B, caller blocks", size), in: size, window: 1, credits: 8, blocking: true, goal: 1.6})
+			test{name: fmt.Sprintf("PUT+ACK %d B, handler sends the next", size), in: size, window: 1, credits: 8, Goals: atMost(x.goal)},
+			test{name: fmt.Sprintf("PUT+ACK %d B, caller blocks", size), in: size, window: 1, credits: 8, blocking: true, Goals: atMost(1.6)})
 	}
 	for _, window := range []int{1, 2, 8} {
-		bulk := test{window: window, credits: 8, unit: gigabytes, atLeast: true, goal: 0.9}
+		bulk := test{window: window, credits: 8, unit: gigabytes, Goals: atLeast(0.9)}
 		if window == 8 {
-			bulk.goal = 0.97
+			bulk.Goal = 0.97
 		}
 		put, get := bulk, bulk
 		put.name, put.in = fmt.Sprintf("PUT 1 MiB, %d in flight", window), 1<<20
@@ -55,8 +65,9 @@ func messageTests() (ts []test) {
 		ts = append(ts, put, get)
 	}
 	return append(ts,
-		test{name: "PUT 96 B, 64 in flight, peer_credits 64", in: 96, window: 64, credits: highCredits, unit: perSecond, goal: 4, atLeast: true},
-		test{name: "PUT 96 B, 64 in flight, peer_credits 8", in: 96, window: 64, credits: 8, unit: perSecond, goal: 2.5, atLeast: true})
+		test{name: "PUT 96 B, 64 in flight, peer_credits 64", in: 96, window: 64, credits: highCredits, unit: perSecond,
+			Goals: Goals{Goal: 4, AtLeast: true, FigureGoal: millionPerSecond}},
+		test{name: "PUT 96 B, 64 in flight, peer_credits 8", in: 96, window: 64, credits: 8, unit: perSecond, Goals: atLeast(2.5)})
 }
 
 // machineTests returns the cases with transfer machines.
@@ -71,16 +82,16 @@ func machineTests() (ts []test) {
 	for _, d := range []struct {
 		delivery tmhost.Delivery
 		text     string
-		goal     float64
-	}{{tmhost.Poll, "polling", 1.6}, {tmhost.Sync, "notified", 0}, {tmhost.Async, "asynchronous", 2.2}} {
-		tm(test{name: "TM message 96 B and back, " + d.text, in: 96, out: 96, window: 1, delivery: d.delivery, goal: d.goal})
+		goals    Goals
+	}{{tmhost.Poll, "polling", atMost(1.6)}, {tmhost.Sync, "notified", Goals{CostGoal: 1.5}}, {tmhost.Async, "asynchronous", atMost(2.2)}} {
+		tm(test{name: "TM message 96 B and back, " + d.text, in: 96, out: 96, window: 1, delivery: d.delivery, Goals: d.goals})
 		if d.delivery != tmhost.Sync {
 			tm(test{name: "TM message 96 B and back, 64 in flight, " + d.text, in: 96, out: 96, window: 64, delivery: d.delivery,
-				unit: perSecond, goal: 2.5, atLeast: true})
+				unit: perSecond, Goals: atLeast(2.5)})
 		}
 	}
-	tm(test{name: "TM bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, goal: 0.9, atLeast: true})
-	tm(test{name: "TM bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, goal: 0.9, atLeast: true})
+	tm(test{name: "TM bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, Goals: atLeast(0.9)})
+	tm(test{name: "TM bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, Goals: atLeast(0.9)})
 	return ts
 }
 
@@ -90,8 +101,8 @@ func selftestTests() (ts []test) {
 		t.selftest = true
 		ts = append(ts, t)
 	}
-	lst(test{name: "lst ping, concurrency 1", window: 1, credits: 8, goal: 1.3})
-	lst(test{name: "lst ping, concurrency 64, peer_credits 64", window: 64, credits: highCredits, unit: perSecond, goal: 2.5, atLeast: true})
+	lst(test{name: "lst ping, concurrency 1", window: 1, credits: 8, Goals: atMost(1.3)})
+	lst(test{name: "lst ping, concurrency 64, peer_credits 64", window: 64, credits: highCredits, unit: perSecond, Goals: atLeast(2.5)})
 	lst(test{name: "lst ping, concurrency 64, peer_credits 8", window: 64, credits: 8, unit: perSecond})
 	for _, name := range []string{"write", "read"} {
 		size := func(n int) test {
@@ -102,8 +113,9 @@ func selftestTests() (ts []test) {
 		}
 		large, small := size(1<<20), size(4096)
 		large.name, large.window, large.credits, large.unit = "lst brw "+name+" 1 MiB, concurrency 8", 8, 8, gigabytes
-		large.goal, large.atLeast = 0.9, true
+		large.Goals = atLeast(0.9)
 		small.name, small.window, small.credits, small.unit = "lst brw "+name+" 4 KiB, concurrency 8", 8, 8, perSecond
+		small.Goals = atLeast(0.95)
 		lst(large)
 		lst(small)
 	}
@@ -139,16 +151,6 @@ func (t *test) show(v float64) string {
 		return fmt.Sprintf("%.0f /s", v)
 	}
 	return fmt.Sprintf("%.1f µs", v)
-}
-
-func (t *test) goalText() string {
-	switch {
-	case t.goal == 0:
-		return ""
-	case t.atLeast:
-		return fmt.Sprintf("at least %.2f", t.goal)
-	}
-	return fmt.Sprintf("at most %.2f", t.goal)
 }
 
 // String returns the name of the unit in JSON.

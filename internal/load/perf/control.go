@@ -8,6 +8,8 @@ import (
 	"io"
 	"runtime"
 	"time"
+
+	"github.com/lnetd/lnetd/selftest/latency"
 )
 
 // The processes of a measurement are controlled through their standard input and output. Each request
@@ -142,6 +144,8 @@ type Round struct {
 	// Asks and Answers are the costs of each exchange in the active and the passive process.
 	Asks    Cost `json:"asks,omitempty"`
 	Answers Cost `json:"answers,omitempty"`
+	// Latency has the time of each exchange, if the unit of the case is time. LNet selftest does not report it.
+	Latency *latency.Histogram `json:"latency,omitempty"`
 }
 
 // benchPair is an active and a passive process that exchange messages. The active one is this process

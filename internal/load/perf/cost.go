@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/load/tracing"
 )
 
 // The names of the costs of exchanges in a process. They are used in JSON and in files with bounds.
@@ -18,11 +20,13 @@ const (
 	Wakeups = "wakeups"
 	// Preemptions are involuntary context switches. They show how busy the machine was.
 	Preemptions = "preemptions"
-	// Syscalls are system calls of all kinds.
+	// Syscalls are system calls of all kinds except sched_yield, which is made between polls.
 	Syscalls = "syscalls"
 	// IOSyscalls are the system calls read and write, including the vectored ones. Here these are all calls
 	// that move data through sockets and eventfds. They do not include futex, epoll and recvmsg.
 	IOSyscalls = "io_syscalls"
+	// Bells are the wake-ups between a program and lnetd, in both directions.
+	Bells = "bells"
 	// CPU is user and system time in microseconds.
 	CPU = "cpu_us"
 	// Allocs are allocations on Go's heap.
@@ -93,7 +97,7 @@ func (m *meter) begin(calls bool) error {
 		c, err := openCallCounter()
 		if err == nil {
 			m.calls = c
-		} else if !errors.Is(err, errNotPermitted) {
+		} else if !errors.Is(err, tracing.ErrNotPermitted) {
 			return err
 		}
 	}

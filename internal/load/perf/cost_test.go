@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/load/tracing"
 )
 
 // counted returns the costs of f in this process, without the cost of counting.
@@ -150,7 +152,7 @@ func TestSyscalls(t *testing.T) {
 	got, ok := c[Syscalls]
 	how := strings.Join(How(), "\n")
 	if err := UncountedSyscalls(); err != nil {
-		if !errors.Is(err, errNotPermitted) {
+		if !errors.Is(err, tracing.ErrNotPermitted) {
 			t.Fatal(err)
 		}
 		if ok || !strings.Contains(how, "syscalls: not counted: ") {

@@ -132,18 +132,20 @@ func (f *floorClient) once(message, answer []byte) error {
 
 // exchange sends n messages with in bytes of payload, each with an answer of out bytes, and returns the
 // time taken. At most window messages are in flight. Each of these has separate memory and is written
-// separately.
-func (f *floorClient) exchange(n, in, out, window int) (time.Duration, error) {
+// separately. It records a lap for each answer, if only one message is in flight.
+func (f *floorClient) exchange(n, in, out, window int, l *laps) (time.Duration, error) {
 	messages, answers := make([][]byte, window), make([][]byte, window)
 	for k := range window {
 		messages[k], answers[k] = floorMessage(in, out), make([]byte, headSize+out)
 	}
+	l.start()
 	start := time.Now()
 	if window == 1 {
 		for range n {
 			if err := f.once(messages[0], answers[0]); err != nil {
 				return 0, err
 			}
+			l.add()
 		}
 		return time.Since(start), nil
 	}

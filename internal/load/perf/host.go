@@ -14,7 +14,7 @@ import (
 	"github.com/lnetd/lnetd/transport/remote"
 )
 
-// hostPoll is how long lnetd and its clients poll before they sleep, in cases with polling.
+// hostPoll is how long clients poll before they sleep, in cases with polling.
 const hostPoll = 200 * time.Microsecond
 
 // HostConfig configures RunHosted, the measurement of programs whose transfer machines run in lnetd.
@@ -24,12 +24,25 @@ type HostConfig struct {
 	// Client and Server. The clients of Near exchange messages with each other, and over TCP with the
 	// clients of Far.
 	Near, Far string
+	// Own is the address of the node in the measuring process.
+	Own netip.Addr
+	// Hosts are the near and the far lnetd, which also run ServeCosts. The costs of one that is nil are not counted.
+	Hosts [2]*Process
+}
+
+// hosts returns the lnetd that exchanges with a near or a far client go through.
+func (c *HostConfig) hosts(far bool) []*Process {
+	if far {
+		return c.Hosts[:]
+	}
+	return c.Hosts[:1]
 }
 
 // DefaultHostConfig returns a configuration that measures on loopback in less than three minutes. The
 // sockets are in dir.
 func DefaultHostConfig(dir string) HostConfig {
 	c := HostConfig{Config: DefaultConfig(), Near: dir + "/near.sock", Far: dir + "/far.sock"}
+	c.Own = c.Client.Next().Next()
 	c.Rounds, c.Time = 15, 100*time.Millisecond
 	return c
 }
@@ -51,7 +64,7 @@ func ServeHost(ctx context.Context, c HostConfig, far bool, ready func()) error 
 	if err != nil {
 		return err
 	}
-	s, err := clients.New(clients.Config{Core: inproc.New(o.node), PollTime: hostPoll, Logger: c.Logger})
+	s, err := clients.New(clients.Config{Core: inproc.New(o.node), Logger: c.Logger})
 	if err != nil {
 		return errors.Join(err, o.close())
 	}
@@ -75,7 +88,7 @@ func ServeHost(ctx context.Context, c HostConfig, far bool, ready func()) error 
 const guestEchoes = 20
 
 // guest is a client of an lnetd process. It has one domain for machines that sleep and another for
-// machines that poll, because lnetd polls for all machines of a domain or for none.
+// machines that poll for long, because all machines of a domain poll for the same time.
 type guest struct {
 	cores             [2]*remote.Core // sleeping, polling
 	sleeping, polling tmSite
@@ -90,7 +103,7 @@ func newGuest(c *HostConfig, far bool) *guest {
 			r.PollTime = hostPoll
 		}
 		g.cores[k] = remote.New(r)
-		*p = tmSite{core: g.cores[k], nid: lnet.NIDFromIP(lnet.MakeNet(lnet.TypeTCP, 0), address)}
+		*p = tmSite{core: g.cores[k], nid: lnet.NIDFromIP(c.net(), address)}
 	}
 	return g
 }

@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"runtime"
+	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/lnetd/lnetd/internal/load/tmhost"
-	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/memory/shared"
-	"github.com/lnetd/lnetd/transport/remote"
+	"github.com/lnetd/lnetd/selftest/latency"
 )
 
 // hostedTest is a case of RunHosted: an exchange that is measured between clients of lnetd, from a node in the
@@ -50,85 +46,41 @@ func hostedTests() []hostedTest {
 		t.name = where + ": " + t.name
 		ts = append(ts, hostedTest{t, far, f})
 	}
-	message := func(far bool, f floor, name string, d tmhost.Delivery, goal float64) {
-		add(far, f, test{name: "message 96 B and back, " + name, in: 96, out: 96, window: 1, delivery: d, goal: goal})
+	message := func(far bool, f floor, name string, d tmhost.Delivery, g Goals) {
+		add(far, f, test{name: "message 96 B and back, " + name, in: 96, out: 96, window: 1, delivery: d, Goals: g})
 	}
 	bulk := func(far bool, f floor, goal float64) {
-		add(far, f, test{name: "bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, goal: goal, atLeast: true})
-		add(far, f, test{name: "bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, goal: goal, atLeast: true})
+		add(far, f, test{name: "bulk 1 MiB is fetched, 8 in flight", in: 1 << 20, window: 8, unit: gigabytes, Goals: atLeast(goal)})
+		add(far, f, test{name: "bulk 1 MiB is brought, 8 in flight", out: 1 << 20, window: 8, unit: gigabytes, Goals: atLeast(goal)})
 	}
-	message(false, floorSleeping, "notified", tmhost.Sync, 2.5)
-	message(false, floorSleeping, "asynchronous", tmhost.Async, 2.5)
-	message(false, floorSleeping, "polling", tmhost.Poll, 1)
-	message(false, floorPolling, "polling", tmhost.Poll, 0)
-	load := func(far bool, f floor, name string, d tmhost.Delivery) {
-		add(far, f, test{name: "message 96 B and back, 64 in flight, " + name, in: 96, out: 96, window: 64, delivery: d, unit: perSecond})
+	message(false, floorSleeping, "notified", tmhost.Sync, atMost(2.5))
+	message(false, floorSleeping, "asynchronous", tmhost.Async, atMost(2.5))
+	message(false, floorSleeping, "polling", tmhost.Poll, atMost(1))
+	message(false, floorPolling, "polling", tmhost.Poll, Goals{})
+	load := func(far bool, f floor, name string, d tmhost.Delivery, g Goals) {
+		add(far, f, test{name: "message 96 B and back, 64 in flight, " + name, in: 96, out: 96, window: 64, delivery: d, unit: perSecond, Goals: g})
 	}
-	load(false, floorSleeping, "asynchronous", tmhost.Async)
-	load(false, floorSleeping, "polling", tmhost.Poll)
-	bulk(false, floorCopying, 0.7)
-	message(true, floorTCP, "notified", tmhost.Sync, 2.6)
-	message(true, floorTCP, "asynchronous", tmhost.Async, 2.6)
-	message(true, floorTCP, "polling", tmhost.Poll, 1.6)
-	load(true, floorTCP, "asynchronous", tmhost.Async)
-	load(true, floorTCP, "polling", tmhost.Poll)
-	bulk(true, floorTCP, 0.9)
+	load(false, floorSleeping, "asynchronous", tmhost.Async, Goals{FigureGoal: millionPerSecond})
+	load(false, floorSleeping, "polling", tmhost.Poll, Goals{FigureGoal: millionPerSecond})
+	bulk(false, floorCopying, 0.9)
+	message(true, floorTCP, "notified", tmhost.Sync, atMost(3))
+	message(true, floorTCP, "asynchronous", tmhost.Async, atMost(3))
+	message(true, floorTCP, "polling", tmhost.Poll, atMost(1.6))
+	load(true, floorTCP, "asynchronous", tmhost.Async, Goals{})
+	load(true, floorTCP, "polling", tmhost.Poll, Goals{})
+	bulk(true, floorTCP, 0.95)
 	return ts
-}
-
-// hostedKey identifies a sender of RunHosted: whether it uses the node in this process instead of lnetd,
-// whether its peer is a client of the other lnetd, and how its events are delivered.
-type hostedKey struct {
-	inside, far bool
-	delivery    tmhost.Delivery
-}
-
-// hostedBench is the state of the process that measures exchanges between clients of lnetd (RunHosted).
-type hostedBench struct {
-	config    HostConfig
-	guest     *guest
-	localNode *lnetNode // a node for transfer machines that do not use lnetd
-	senders   map[hostedKey]*sender
-	tcp       *floorClient
-	plain     *plain
-	from      [tmBulks]*shared.Memory // shared memory, as clients of lnetd use it
-	to        [tmBulks]*shared.Memory
 }
 
 // RunHosted measures programs whose transfer machines run in lnetd, and returns the results. Two processes must be running ServeHost
 // and one ServeGuest for the far end. RunHosted calls start with files; start must start the process
 // that runs ServeGuest for the near end with these files. It calls done with each result.
 func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, done func(*HostedResult)) (list []*HostedResult, err error) {
-	h := &hostedBench{config: c, senders: make(map[hostedKey]*sender)}
-	var files PlainFiles
-	if h.plain, files, err = newPlain(); err != nil {
+	h, err := startHosted(ctx, c, start)
+	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, h.plain.close()) }()
-	if err := start(files); err != nil {
-		return nil, err
-	}
-	if err := h.makeMemory(); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, h.freeMemory()) }()
-	if h.tcp, err = dialFloor(ctx, netip.AddrPortFrom(c.Server, uint16(c.Port+1)).String()); err != nil {
-		return nil, err
-	}
-	defer func() { _ = h.tcp.conn.Close() }()
-	address := c.Client.Next().Next()
-	if h.localNode, err = startNode(ctx, &c.Config, address, highCredits); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, h.localNode.close()) }()
-	h.guest = newGuest(&c, false)
-	defer func() { err = errors.Join(err, h.guest.close()) }()
-	if err := h.localNode.startEchoes(ctx, tmEchoes, deliveries...); err != nil {
-		return nil, err
-	}
-	if err := h.makeSenders(ctx); err != nil {
-		return nil, err
-	}
+	defer func() { err = errors.Join(err, h.close()) }()
 	for _, t := range hostedTests() {
 		if c.Only != nil && !c.Only.MatchString(t.name) {
 			continue
@@ -146,132 +98,103 @@ func RunHosted(ctx context.Context, c HostConfig, start func(PlainFiles) error, 
 	return list, nil
 }
 
-// makeMemory creates the memory that floorCopying copies.
-func (h *hostedBench) makeMemory() error {
-	for _, all := range []*[tmBulks]*shared.Memory{&h.from, &h.to} {
-		for k := range all {
-			m, fd, err := shared.Create("copied", offeredSize)
-			if err != nil {
-				return errors.Join(err, h.freeMemory())
-			}
-			all[k] = m
-			if err := unix.Close(fd); err != nil {
-				return errors.Join(err, h.freeMemory())
-			}
-			writePages(m.Bytes())
-		}
-	}
-	return nil
-}
-
-func (h *hostedBench) freeMemory() (err error) {
-	for k := range h.from {
-		for _, m := range []*shared.Memory{h.from[k], h.to[k]} {
-			if m != nil {
-				err = errors.Join(err, m.Close())
-			}
-		}
-	}
-	return err
-}
-
-// makeSenders starts a sender for each hostedKey.
-func (h *hostedBench) makeSenders(ctx context.Context) error {
-	net := lnet.MakeNet(lnet.TypeTCP, 0)
-	near, far := lnet.NIDFromIP(net, h.config.Client), lnet.NIDFromIP(net, h.config.Server)
-	for _, d := range deliveries {
-		for _, way := range []struct {
-			inside, far bool
-			from        *tmSite
-			to          lnet.NID
-			first       int
-		}{
-			{false, false, h.guest.siteFor(d), near, guestEchoes},
-			{false, true, h.guest.siteFor(d), far, guestEchoes},
-			{true, false, &h.localNode.tmSite, h.localNode.nid, tmEchoes},
-			{true, true, &h.localNode.tmSite, far, tmEchoes},
-		} {
-			s, err := way.from.newSender(ctx, d, way.to, way.first)
-			if err != nil {
-				return err
-			}
-			h.senders[hostedKey{way.inside, way.far, d}] = s
-		}
-	}
-	return nil
-}
-
 // hostedMethod is a way to make the exchanges of a hostedTest, with its results: through lnetd, through a node in
 // this process, or without LNet.
 type hostedMethod struct {
-	run     func(n int) (time.Duration, error)
+	run     func(n int, l *laps) (time.Duration, error)
 	n       int
 	figures []float64
+	latency latency.Histogram
 }
+
+// round makes the exchanges of one round, and returns the figure of the case t.
+func (m *hostedMethod) round(t *hostedTest) (float64, error) {
+	var l *laps
+	if t.unit == microseconds {
+		l = newLaps(m.n)
+	}
+	took, err := m.run(m.n, l)
+	if err != nil {
+		return 0, err
+	}
+	if h := l.histogram(); h != nil {
+		m.latency.Merge(h)
+	}
+	m.figures = append(m.figures, t.figure(took, m.n))
+	return m.figures[len(m.figures)-1], nil
+}
+
+// hostedFirstRound is the usual number of exchanges in the first round of a hosted case.
+const hostedFirstRound = 64
 
 // measure measures one case. Its rounds alternate between the methods.
 func (h *hostedBench) measure(ctx context.Context, t *hostedTest) (*HostedResult, error) {
-	through := func(inside bool) func(n int) (time.Duration, error) {
+	through := func(inside bool) func(n int, l *laps) (time.Duration, error) {
 		s := h.senders[hostedKey{inside, t.far, t.delivery}]
-		return func(n int) (time.Duration, error) {
-			return s.run(ctx, exchange{n: n, in: t.in, out: t.out, window: t.window})
+		return func(n int, l *laps) (time.Duration, error) {
+			return s.run(ctx, exchange{n: n, in: t.in, out: t.out, window: t.window}, l)
 		}
 	}
-	core := h.guest.cores[0]
-	if t.delivery == tmhost.Poll {
-		core = h.guest.cores[1]
-	}
 	ours := &hostedMethod{}
-	var spent costs
-	var done int
-	ours.run = func(n int) (time.Duration, error) {
-		before := costsOf(core)
-		took, err := through(false)(n)
-		spent.add(costsOf(core), before)
-		done += n
-		return took, err
+	var spent rounds
+	counted := func(calls bool) func(n int, l *laps) (time.Duration, error) {
+		return func(n int, l *laps) (time.Duration, error) {
+			r, err := h.count(t, n, calls, func() (time.Duration, error) { return through(false)(n, l) })
+			spent.costs(&r)
+			return r.Took, err
+		}
 	}
+	ours.run = counted(false)
 	ways := []*hostedMethod{ours, {run: through(true)}, {run: h.floorOf(t)}}
+	first := h.config.firstRound(hostedFirstRound, t.window)
 	for _, l := range ways {
-		const first = 64
-		took, err := l.run(first)
+		took, err := l.run(first, nil)
 		if err != nil {
 			return nil, err
 		}
-		l.n = max(first, int(h.config.Time/max(took/first, 1)))
+		l.n = h.config.exchanges(first, took)
 		l.n -= l.n % t.window
 	}
-	spent, done = costs{}, 0
+	spent = rounds{}
 	var ratios, inside []float64
 	for range h.config.Rounds {
 		var now []float64
 		for _, l := range ways {
-			took, err := l.run(l.n)
+			v, err := l.round(t)
 			if err != nil {
 				return nil, err
 			}
-			now = append(now, t.figure(took, l.n))
-			l.figures = append(l.figures, now[len(now)-1])
+			now = append(now, v)
 		}
 		ratios, inside = append(ratios, now[0]/now[2]), append(inside, now[0]/now[1])
 	}
-	return &HostedResult{
-		Case: t.name, In: t.in, Out: t.out, InFlight: t.window, Unit: t.unit.String(), Goal: t.goal, AtLeast: t.atLeast,
+	for range countedRounds {
+		if _, err := counted(true)(ours.n, nil); err != nil {
+			return nil, err
+		}
+	}
+	costs := spent.measured()
+	asks := costs.Asks
+	r := &HostedResult{
+		Case: t.name, In: t.in, Out: t.out, InFlight: t.window, Unit: t.unit.String(), Goals: t.Goals,
 		LNet: spreadOf(ways[0].figures), Inproc: spreadOf(ways[1].figures), Plain: spreadOf(ways[2].figures), PlainIs: t.floor.String(),
+		LNetLatency: latencyOf(&ways[0].latency), InprocLatency: latencyOf(&ways[1].latency), PlainLatency: latencyOf(&ways[2].latency),
 		Ratio: spreadOf(ratios), OfInproc: spreadOf(inside),
-		Bells: float64(spent.bells) / float64(done), Allocs: float64(spent.allocations) / float64(done), test: t,
-	}, nil
+		Asks: asks, Daemons: costs.Answers, Bells: asks[Bells].Median, Allocs: asks[Allocs].Median, test: t,
+	}
+	r.Missed = t.missed(r.Ratio.Median, r.LNet.Median, nil)
+	return r, nil
 }
 
 // floorOf returns the function that makes n exchanges of a case without LNet.
-func (h *hostedBench) floorOf(t *hostedTest) func(n int) (time.Duration, error) {
+func (h *hostedBench) floorOf(t *hostedTest) func(n int, l *laps) (time.Duration, error) {
 	switch t.floor {
 	case floorSleeping:
 		return h.plain.exchange
 	case floorPolling:
 		return h.plain.spin
 	case floorCopying:
-		return func(n int) (time.Duration, error) {
+		return func(n int, _ *laps) (time.Duration, error) {
 			start := time.Now()
 			for k := range n {
 				copy(h.to[k%tmBulks].Bytes(), h.from[k%tmBulks].Bytes())
@@ -279,22 +202,47 @@ func (h *hostedBench) floorOf(t *hostedTest) func(n int) (time.Duration, error) 
 			return time.Since(start), nil
 		}
 	}
-	return func(n int) (time.Duration, error) { return h.tcp.exchange(n, t.in, t.out, t.window) }
+	return func(n int, l *laps) (time.Duration, error) { return h.tcp.exchange(n, t.in, t.out, t.window, l) }
 }
 
-// costs are costs of the active process: reads and writes of the bells, which are eventfds between a
-// client and lnetd, and allocations on Go's heap.
-type costs struct{ bells, allocations uint64 }
-
-func costsOf(c *remote.Core) costs {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	s := c.Stats()
-	return costs{s.BellWrites + s.BellReads, m.Mallocs}
-}
-
-// add adds the difference between now and before.
-func (c *costs) add(now, before costs) {
-	c.bells += now.bells - before.bells
-	c.allocations += now.allocations - before.allocations
+// count returns the time and the costs of f for each of the n exchanges that f makes for a case: Asks are those of this
+// process, and Answers those of all lnetd that take part. With calls, it counts only system calls.
+func (h *hostedBench) count(t *hostedTest, n int, calls bool, f func() (time.Duration, error)) (r Round, err error) {
+	core := h.guest.cores[0]
+	if t.delivery == tmhost.Poll {
+		core = h.guest.cores[1]
+	}
+	before := core.Stats()
+	hosts := slices.DeleteFunc(slices.Clone(h.config.hosts(t.far)), func(p *Process) bool { return p == nil })
+	for _, p := range hosts {
+		if err := p.beginCosts(calls); err != nil {
+			return r, err
+		}
+	}
+	if err := h.meter.begin(calls); err != nil {
+		return r, err
+	}
+	if r.Took, err = f(); err != nil {
+		return r, err
+	}
+	asks, err := h.meter.end()
+	if err != nil {
+		return r, err
+	}
+	if !calls {
+		now := core.Stats()
+		asks[Bells] = float64(now.BellWrites + now.BellReads - before.BellWrites - before.BellReads)
+	}
+	all := Cost{}
+	for _, p := range hosts {
+		c, err := p.endCosts()
+		if err != nil {
+			return r, err
+		}
+		for name, v := range c {
+			all[name] += v
+		}
+	}
+	r.Asks, r.Answers = asks.each(n, nil), all.each(n, nil)
+	return r, nil
 }

@@ -17,7 +17,8 @@ import (
 func TestHostedPrintsEveryCase(t *testing.T) {
 	c := DefaultHostConfig(t.TempDir())
 	c.Server, c.Client = netip.MustParseAddr("127.11.2.3"), netip.MustParseAddr("127.11.2.2")
-	c.Rounds, c.Time = 1, time.Millisecond
+	c.Own = netip.MustParseAddr("127.11.2.4")
+	c.Rounds, c.Time, c.first, c.Port = 1, time.Microsecond, fewExchanges, freePort(t, c.Server, c.Client, c.Own)
 	if testenv.Race { // polling would take the processors from the other ends
 		c.Only = regexp.MustCompile("notified|bulk|asynchronous")
 	}
@@ -48,7 +49,7 @@ func TestHostedPrintsEveryCase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := PrintHosted(&out, results); err != nil {
+	if err := PrintHosted(&out, results, true); err != nil {
 		t.Fatal(err)
 	}
 	leave()
@@ -62,8 +63,24 @@ func TestHostedPrintsEveryCase(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	wanted := slices.DeleteFunc(hostedTests(), func(x hostedTest) bool { return c.Only != nil && !c.Only.MatchString(x.name) })
-	if len(lines) != 1+len(wanted) {
-		t.Fatalf("%d lines, want %d:\n%s", len(lines), 1+len(wanted), &out)
+	blank := slices.Index(lines, "")
+	if blank != 1+len(wanted) {
+		t.Fatalf("%d lines, want %d:\n%s", blank, 1+len(wanted), &out)
+	}
+	if !strings.Contains(out.String(), "rounds ") || !strings.Contains(out.String(), " p99.9 ") {
+		t.Errorf("no details in\n%s", &out)
+	}
+	for _, r := range results {
+		if l := r.LNetLatency; (l != nil) != (r.Unit == microseconds.String()) || l != nil && (l.P50 <= 0 || l.P999 < l.P50 || l.Max < l.P999) {
+			t.Errorf("%s: latency %+v", r.Case, l)
+		}
+	}
+	for _, r := range results {
+		for _, cost := range []string{Bells, Wakeups, Allocs} {
+			if _, ok := r.Asks[cost]; !ok {
+				t.Errorf("%s: no %s", r.Case, cost)
+			}
+		}
 	}
 	for k, x := range wanted {
 		if line := lines[1+k]; !strings.HasPrefix(line, x.name) || !strings.Contains(line, x.floor.String()) || strings.Contains(line, "NaN") {

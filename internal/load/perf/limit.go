@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lnetd/lnetd/memory/shared"
+	"github.com/lnetd/lnetd/memory/polling"
 )
 
 // The limit is the best that a plain program can get from one TCP connection: a thread with its own
@@ -75,11 +75,11 @@ func (s *spinner) idle(writes bool) error {
 	}
 	if s.polls%limitPolls != 0 {
 		if s.sharesCPU {
-			shared.Yield()
+			polling.Yield()
 		}
 		return nil
 	}
-	shared.Yield()
+	polling.Yield()
 	if !s.maySleep || time.Since(s.since) < limitSpin {
 		return nil
 	}
@@ -260,7 +260,7 @@ func dialLimit(ctx context.Context, addr string) (*limitClient, error) {
 }
 
 // exchange does the same as floorClient.exchange.
-func (l *limitClient) exchange(n, in, out, window int) (took time.Duration, err error) {
+func (l *limitClient) exchange(n, in, out, window int, laps *laps) (took time.Duration, err error) {
 	each := headSize + in
 	messages := writtenMemory(window * each)
 	for k := range window {
@@ -275,16 +275,18 @@ func (l *limitClient) exchange(n, in, out, window int) (took time.Duration, err 
 	}
 	defer restore()
 	controlErr := l.raw.Control(func(fd uintptr) {
+		laps.start()
 		start := time.Now()
-		err = spinExchange(&spinner{fd: int(fd), sharesCPU: l.sharesCPU}, n, each, headSize+out, messages, answers)
+		err = spinExchange(&spinner{fd: int(fd), sharesCPU: l.sharesCPU}, n, each, headSize+out, messages, answers, laps)
 		took = time.Since(start)
 	})
 	return took, errors.Join(err, controlErr)
 }
 
 // spinExchange sends n messages of each bytes, and reads an answer of answer bytes to each message. The
-// size of messages and of answers determines how many messages are in flight.
-func spinExchange(s *spinner, n, each, answer int, messages, answers []byte) error {
+// size of messages and of answers determines how many messages are in flight. If it is one, spinExchange records
+// a lap for each answer.
+func spinExchange(s *spinner, n, each, answer int, messages, answers []byte, l *laps) error {
 	window := len(messages) / each
 	total, sent, received := n*each, 0, 0
 	for received < n*answer {
@@ -304,6 +306,9 @@ func spinExchange(s *spinner, n, each, answer int, messages, answers []byte) err
 			return fmt.Errorf("answer %d of %d: %w", received/answer, n, err)
 		}
 		received += m
+		if m > 0 && window == 1 && received%answer == 0 {
+			l.add()
+		}
 		if wrote == 0 && m == 0 {
 			if err := s.idle(false); err != nil {
 				return err

@@ -31,16 +31,16 @@ func TestLimit(t *testing.T) {
 		{n: 24, in: 1 << 20, window: 8}, {n: 24, out: 1 << 20, window: 8}, {n: 16, in: 1 << 20, out: 1 << 20, window: 8},
 		{n: 7, in: 1, out: 2, window: 64},
 	} {
-		if took, err := c.exchange(x.n, x.in, x.out, x.window); err != nil || took <= 0 {
+		if took, err := c.exchange(x.n, x.in, x.out, x.window, nil); err != nil || took <= 0 {
 			t.Errorf("%+v: %v, %v", x, took, err)
 		}
-		if took, err := floor.exchange(8, x.in, x.out, 4); err != nil || took <= 0 {
+		if took, err := floor.exchange(8, x.in, x.out, 4, nil); err != nil || took <= 0 {
 			t.Errorf("%+v, floor: %v, %v", x, took, err)
 		}
 	}
 	cancel()
 	for { // until the answering end has noticed
-		if _, err := c.exchange(1, 0, 0, 1); err != nil {
+		if _, err := c.exchange(1, 0, 0, 1, nil); err != nil {
 			break
 		}
 	}

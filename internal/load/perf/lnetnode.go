@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lnetd/lnetd/internal/load/tmhost"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
@@ -24,17 +25,38 @@ const (
 	putBits     = 1
 	getBits     = 2
 	offeredSize = 1 << 20
-	setupTime   = 10 * time.Second
+	setupTime   = time.Minute
 )
 
 // lnetNode is a node with one NI on a loopback address.
 type lnetNode struct {
-	driver *socklnd.Driver
-	node   *node.Node
+	node        *node.Node
+	closeDriver func() error
 	tmSite
 }
 
 func startNode(ctx context.Context, c *Config, address netip.Addr, peerCredits int) (*lnetNode, error) {
+	d, closer, err := c.openDriver(peerCredits)
+	if err != nil {
+		return nil, err
+	}
+	n, err := node.New(node.Config{Logger: c.Logger})
+	if err != nil {
+		return nil, errors.Join(err, closer())
+	}
+	net := c.net()
+	info, err := n.AddNI(ctx, d, lnd.Config{Net: net, NID: lnet.NIDFromIP(net, address)})
+	if err != nil {
+		return nil, errors.Join(err, n.Close(ctx), closer())
+	}
+	return &lnetNode{closeDriver: closer, node: n, tmSite: tmSite{core: inproc.New(n), nid: info.NID}}, nil
+}
+
+// openDriver creates the driver of a node. The caller must call closer when the node is closed.
+func (c *Config) openDriver(peerCredits int) (_ lnd.Driver, closer func() error, err error) {
+	if c.RDMA {
+		return tmhost.OpenRDMA(tmhost.Config{Port: c.Port, PeerCredits: peerCredits, Logger: c.Logger})
+	}
 	driver := socklnd.UnprivilegedConfig(c.Port)
 	driver.Tunables.PeerCredits = peerCredits
 	driver.Logger = c.Logger
@@ -43,24 +65,15 @@ func startNode(ctx context.Context, c *Config, address netip.Addr, peerCredits i
 	}
 	d, err := socklnd.New(driver)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	n, err := node.New(node.Config{Logger: c.Logger})
-	if err != nil {
-		return nil, err
-	}
-	net := lnet.MakeNet(lnet.TypeTCP, 0)
-	info, err := n.AddNI(ctx, d, lnd.Config{Net: net, NID: lnet.NIDFromIP(net, address)})
-	if err != nil {
-		return nil, errors.Join(err, n.Close(ctx))
-	}
-	return &lnetNode{driver: d, node: n, tmSite: tmSite{core: inproc.New(n), nid: info.NID}}, nil
+	return d, d.Close, nil
 }
 
 func (o *lnetNode) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
 	defer cancel()
-	return errors.Join(o.closeMachines(ctx), o.node.Close(ctx), o.driver.Close())
+	return errors.Join(o.closeMachines(ctx), o.node.Close(ctx), o.closeDriver())
 }
 
 // attach posts an MD for PUTs and an MD for GETs.
@@ -84,12 +97,13 @@ type exchange struct {
 	blocking           bool // the caller waits for each transfer; otherwise the handler starts the next one
 }
 
-// run makes the transfers of x with a peer, and returns the time taken.
-func (o *lnetNode) run(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
+// run makes the transfers of x with a peer, and returns the time taken. It records a lap at the end of each
+// transfer, if only one is in flight.
+func (o *lnetNode) run(ctx context.Context, to lnet.NID, x exchange, l *laps) (time.Duration, error) {
 	if x.blocking {
-		return o.runBlocking(ctx, to, x)
+		return o.runBlocking(ctx, to, x, l)
 	}
-	r := &run{o: o, to: lnet.ProcessID{NID: to, PID: lnet.PIDLustre}, x: x, done: make(chan struct{})}
+	r := &run{o: o, to: lnet.ProcessID{NID: to, PID: lnet.PIDLustre}, x: x, laps: l, done: make(chan struct{})}
 	handles := make([]lnet.Handle, x.window)
 	for k := range handles {
 		h, err := o.bind(x, r)
@@ -98,6 +112,7 @@ func (o *lnetNode) run(ctx context.Context, to lnet.NID, x exchange) (time.Durat
 		}
 		handles[k] = h
 	}
+	l.start()
 	start := time.Now()
 	for _, h := range handles {
 		r.next(h)
@@ -138,6 +153,7 @@ type run struct {
 	o    *lnetNode
 	to   lnet.ProcessID
 	x    exchange
+	laps *laps
 	done chan struct{}
 
 	begun, ended atomic.Int64
@@ -160,6 +176,7 @@ func (r *run) HandleEvent(e *portals.Event) {
 	case e.Err != nil:
 		r.fail(fmt.Errorf("%s: %w", e.Type, e.Err))
 	case e.Type == portals.EventAck || e.Type == portals.EventReply:
+		r.laps.add()
 		if r.ended.Add(1) == int64(r.x.n) {
 			close(r.done)
 			return
@@ -186,7 +203,7 @@ func (r *run) failure() error {
 }
 
 // runBlocking makes the transfers of x one after the other. The caller's goroutine waits for each.
-func (o *lnetNode) runBlocking(ctx context.Context, to lnet.NID, x exchange) (time.Duration, error) {
+func (o *lnetNode) runBlocking(ctx context.Context, to lnet.NID, x exchange, l *laps) (time.Duration, error) {
 	q := node.NewEventQueue(node.EventsOf(portals.EventAck, portals.EventReply))
 	h, err := o.bind(x, q)
 	if err != nil {
@@ -194,6 +211,7 @@ func (o *lnetNode) runBlocking(ctx context.Context, to lnet.NID, x exchange) (ti
 	}
 	peer := lnet.ProcessID{NID: to, PID: lnet.PIDLustre}
 	var e portals.Event
+	l.start()
 	start := time.Now()
 	for range x.n {
 		if err := x.start(o.node, h, peer); err != nil {
@@ -205,6 +223,7 @@ func (o *lnetNode) runBlocking(ctx context.Context, to lnet.NID, x exchange) (ti
 		if e.Err != nil {
 			return 0, e.Err
 		}
+		l.add()
 	}
 	took := time.Since(start)
 	return took, o.node.Unlink(h)

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/lnetd/lnetd/selftest/latency"
 )
 
 // Spread summarizes the values of one figure or cost over all rounds.
@@ -36,6 +38,8 @@ type Measured struct {
 	// Asks and Answers are the costs per exchange in the active and in the passive process, by name.
 	Asks    map[string]Spread `json:"asks,omitempty"`
 	Answers map[string]Spread `json:"answers,omitempty"`
+	// Latency is set if the unit of the case is time, except for LNet selftest.
+	Latency *Latency `json:"latency,omitempty"`
 }
 
 // Result is the result of a case.
@@ -45,16 +49,18 @@ type Result struct {
 	Out      int    `json:"out_bytes"`
 	InFlight int    `json:"in_flight"`
 	Unit     string `json:"unit"` // us, GB/s or 1/s
-	// Goal is the maximum of Ratio or, with AtLeast, its minimum. 0 means no goal.
-	Goal    float64   `json:"goal,omitempty"`
-	AtLeast bool      `json:"at_least,omitempty"`
-	LNet    *Measured `json:"lnetd"`
-	Floor   *Measured `json:"floor"`
-	Limit   *Measured `json:"limit"`
+	Goals
+	LNet  *Measured `json:"lnetd"`
+	Floor *Measured `json:"floor"`
+	Limit *Measured `json:"limit"`
 	// Ratio is the figure of lnetd divided by the figure of the floor, for each round. OfLimit is the
 	// figure of lnetd divided by the figure of the limit.
 	Ratio   Spread `json:"ratio"`
 	OfLimit Spread `json:"of_limit"`
+	// CostRatios are costs of both processes of lnetd divided by those of the floor.
+	CostRatios map[string]float64 `json:"cost_ratios"`
+	// Missed describes the goals that were missed.
+	Missed []string `json:"missed,omitempty"`
 
 	test *test
 }
@@ -64,12 +70,16 @@ type rounds struct {
 	n             int // number of exchanges per round
 	figures       []float64
 	asks, answers map[string][]float64
+	latency       latency.Histogram
 }
 
 func (s *rounds) add(t *test, r *Round) float64 {
 	f := t.figure(r.Took, s.n)
 	s.figures = append(s.figures, f)
 	s.costs(r)
+	if r.Latency != nil {
+		s.latency.Merge(r.Latency)
+	}
 	return f
 }
 
@@ -96,24 +106,36 @@ func (s *rounds) measured() *Measured {
 		}
 		return out
 	}
-	return &Measured{Figure: spreadOf(s.figures), Messages: s.n, Asks: spreads(s.asks), Answers: spreads(s.answers)}
+	return &Measured{
+		Figure: spreadOf(s.figures), Messages: s.n, Asks: spreads(s.asks), Answers: spreads(s.answers), Latency: latencyOf(&s.latency),
+	}
 }
 
 // countedRounds is the number of additional rounds that only count system calls.
 const countedRounds = 3
 
-// firstRound is the number of exchanges in the first round, which determines the number of exchanges in
-// the other rounds.
+// firstRound is the usual number of exchanges in the first round, which determines the number of exchanges
+// in the other rounds.
 const firstRound = 128
+
+// firstRound returns the number of exchanges in the first round of a case with the given number in flight.
+// usual is the number if c does not set it.
+func (c *Config) firstRound(usual, window int) int {
+	if c.first == 0 {
+		return usual
+	}
+	return max(c.first, window)
+}
 
 // size runs a first round with a method, and returns the number of exchanges for the other rounds. The
 // first round also warms the method up.
 func size(ctx context.Context, c *Config, a benchPair, t *test, method Method) (int, error) {
-	r, err := a.run(ctx, method, firstRound, false)
+	first := c.firstRound(firstRound, t.window)
+	r, err := a.run(ctx, method, first, false)
 	if err != nil {
 		return 0, err
 	}
-	n := c.exchanges(firstRound, r.Took)
+	n := c.exchanges(first, r.Took)
 	return n - n%t.window, nil
 }
 
@@ -161,6 +183,8 @@ func measure(ctx context.Context, c *Config, a benchPair, t *test) (r *Result, e
 	r = t.result()
 	r.LNet, r.Floor, r.Limit = all[MethodLNet].measured(), all[MethodFloor].measured(), all[MethodLimit].measured()
 	r.Ratio, r.OfLimit = spreadOf(ratios), spreadOf(ofLimit)
+	r.CostRatios = costRatios(r.LNet, r.Floor)
+	r.Missed = t.missed(r.Ratio.Median, r.LNet.Figure.Median, r.CostRatios)
 	return r, nil
 }
 
@@ -168,7 +192,7 @@ func measure(ctx context.Context, c *Config, a benchPair, t *test) (r *Result, e
 func (t *test) result() *Result {
 	return &Result{
 		Case: t.name, In: t.in, Out: t.out, InFlight: t.window, Unit: t.unit.String(),
-		Goal: t.goal, AtLeast: t.atLeast, test: t,
+		Goals: t.Goals, test: t,
 	}
 }
 

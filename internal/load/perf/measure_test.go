@@ -19,7 +19,7 @@ import (
 func TestRunMeasuresEveryCase(t *testing.T) {
 	c := DefaultConfig()
 	c.Server, c.Client = netip.MustParseAddr("127.11.1.3"), netip.MustParseAddr("127.11.1.2")
-	c.Rounds, c.Time = 1, time.Millisecond
+	c.Rounds, c.Time, c.first, c.Port = 1, time.Microsecond, fewExchanges, freePort(t, c.Server, c.Client, c.Client.Next().Next())
 	if testenv.Race { // one of each kind: messages take twenty times as long
 		c.Only = regexp.MustCompile(`PUT\+ACK 96 B|1 MiB, 2 in|credits 8$|96 B and back, (polling|asynch)|brought`)
 	}
@@ -43,7 +43,7 @@ func TestRunMeasuresEveryCase(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := Print(&out, results); err != nil {
+	if err := Print(&out, results, false); err != nil {
 		t.Fatal(err)
 	}
 	all, err := c.chosen()
@@ -53,7 +53,16 @@ func TestRunMeasuresEveryCase(t *testing.T) {
 	if len(told) != len(all) || len(results) != len(all) {
 		t.Fatalf("%d results, %d told of, want %d", len(results), len(told), len(all))
 	}
-	if got, want := strings.Count(out.String(), "\n"), 1+len(all)+2+3*len(all); got != want {
+	ratios := 0
+	for _, r := range results {
+		if r.CostGoal != 0 {
+			ratios++
+		}
+		if timed := r.Unit == microseconds.String() && !r.test.selftest; (r.LNet.Latency != nil) != timed || (r.Floor.Latency != nil) != (r.Unit == microseconds.String()) {
+			t.Errorf("%s: latency %+v, floor %+v", r.Case, r.LNet.Latency, r.Floor.Latency)
+		}
+	}
+	if got, want := strings.Count(out.String(), "\n"), 1+len(all)+2+3*len(all)+ratios; got != want {
 		t.Errorf("%d lines, want %d:\n%s", got, want, &out)
 	}
 	for k, r := range results {
@@ -109,7 +118,7 @@ func TestResultJSON(t *testing.T) {
 	for _, name := range []string{
 		`"case":"PUT+ACK 0 B, handler sends the next"`, `"in_bytes":0`, `"out_bytes":0`, `"in_flight":1`, `"unit":"us"`, `"goal":1.25`,
 		`"lnetd":{"figure":{"median":0,"q1":0,"q3":0,"min":0,"max":0},"messages":2,"asks":{"wakeups":`, `"answers":{"cpu_us":`,
-		`"floor":`, `"limit":`, `"ratio":`, `"of_limit":`,
+		`"floor":`, `"limit":`, `"ratio":`, `"of_limit":`, `"cost_ratios":`,
 	} {
 		if !strings.Contains(string(text), name) {
 			t.Errorf("no %s in %s", name, text)

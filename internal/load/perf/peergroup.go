@@ -29,6 +29,7 @@ type peerGroup struct {
 
 // groupPeer is one peer of a group.
 type groupPeer struct {
+	bystander
 	group *peerGroup
 	iface lnd.Interface
 }
@@ -58,6 +59,8 @@ func (r *groupRun) end(err error) {
 	})
 }
 
+var tcp = lnet.MakeNet(lnet.TypeTCP, 0)
+
 // memberAddress returns the address of peer k of a group, on the loopback device.
 func memberAddress(k int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 1, byte(k / 250), byte(1 + k%250)})
@@ -72,22 +75,26 @@ func (staticNetwork) Watch(ctx context.Context, _ func()) error {
 	return nil
 }
 
+// newStaticDriver returns a driver for many peers in this process, which do not listen.
+func newStaticDriver(c *Config) (*socklnd.Driver, error) {
+	driver := socklnd.UnprivilegedConfig(c.Port)
+	driver.Network, driver.Logger, driver.Accept = staticNetwork{socklnd.HostNetwork()}, c.Logger, socklnd.AcceptNone
+	return socklnd.New(driver)
+}
+
 // newPeerGroup creates a group whose members send PUTs of size bytes to the node of Serve. The caller
 // must close it.
 func newPeerGroup(ctx context.Context, c *Config, members, size int) (_ *peerGroup, err error) {
-	driver := socklnd.UnprivilegedConfig(c.Port)
-	driver.Network, driver.Logger = staticNetwork{socklnd.HostNetwork()}, c.Logger
-	d, err := socklnd.New(driver)
+	d, err := newStaticDriver(c)
 	if err != nil {
 		return nil, err
 	}
-	net := lnet.MakeNet(lnet.TypeTCP, 0)
 	w := &peerGroup{
-		driver: d, to: lnet.ProcessID{NID: lnet.NIDFromIP(net, c.Server), PID: lnet.PIDLustre}, payload: memory.Of(writtenMemory(size)),
+		driver: d, to: lnet.ProcessID{NID: lnet.NIDFromIP(tcp, c.Server), PID: lnet.PIDLustre}, payload: memory.Of(writtenMemory(size)),
 	}
 	for k := range members {
 		m := &groupPeer{group: w}
-		m.iface, err = d.Open(ctx, lnd.Config{Net: net, NID: lnet.NIDFromIP(net, memberAddress(k)), Upper: m})
+		m.iface, err = d.Open(ctx, lnd.Config{Net: tcp, NID: lnet.NIDFromIP(tcp, memberAddress(k)), Upper: m})
 		if err != nil {
 			return nil, errors.Join(err, w.close())
 		}
@@ -109,13 +116,19 @@ func (w *peerGroup) close() (err error) {
 // connections returns the number of connections of all members.
 func (w *peerGroup) connections() (n int) {
 	for _, m := range w.members {
-		for _, c := range m.iface.Counters() {
-			if c.Name == "connections" {
-				n += int(c.Value)
-			}
-		}
+		n += connectionsOf(m.iface)
 	}
 	return n
+}
+
+// connectionsOf returns the number of connections of an interface.
+func connectionsOf(i lnd.Interface) int {
+	for _, c := range i.Counters() {
+		if c.Name == "connections" {
+			return int(c.Value)
+		}
+	}
+	return 0
 }
 
 // run makes n exchanges, by the first members of the group in turn (senders of them), with inFlight exchanges in flight. It
@@ -202,12 +215,13 @@ func (m *groupPeer) PeerDown(d lnd.PeerDown) {
 	m.group.fail(fmt.Errorf("%s is down: %w", d.Peer, d.Err))
 }
 
-// The other methods of lnd.Upper have no effect on a peer without a node.
+// bystander has the methods of lnd.Upper that have no effect on a peer without a node.
+type bystander struct{}
 
-func (m *groupPeer) Withdrawn(*lnd.Rx)               {}
-func (m *groupPeer) ConnectionsLost(lnet.NID)        {}
-func (m *groupPeer) PeerRestarted(lnet.NID)          {}
-func (m *groupPeer) LNDTimeout() time.Duration       { return 0 }
-func (m *groupPeer) Vouched(lnet.NID) bool           { return true }
-func (m *groupPeer) PeerStalled(lnet.NID, time.Time) {}
-func (m *groupPeer) LinkChanged(lnd.LinkState)       {}
+func (bystander) Withdrawn(*lnd.Rx)               {}
+func (bystander) ConnectionsLost(lnet.NID)        {}
+func (bystander) PeerRestarted(lnet.NID)          {}
+func (bystander) LNDTimeout() time.Duration       { return 0 }
+func (bystander) Vouched(lnet.NID) bool           { return true }
+func (bystander) PeerStalled(lnet.NID, time.Time) {}
+func (bystander) LinkChanged(lnd.LinkState)       {}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selftest"
 )
 
@@ -16,12 +17,17 @@ import (
 type Config struct {
 	// Server and Client are the addresses of the two nodes. They are local to the host and must differ.
 	Server, Client netip.Addr
-	// Port is the TCP port of the nodes. The plain server listens on Port+1.
+	// RDMA selects RDMA between nodes in place of TCP. The addresses are then those of RDMA devices.
+	RDMA bool
+	// Port is the TCP or RDMA port of the nodes. The plain server listens on Port+1.
 	Port int
 	// Rounds is the number of rounds per case, and Time is the approximate length of a round. Many short
 	// rounds, alternating between lnetd and plain TCP, give reliable ratios on a noisy machine.
 	Rounds int
 	Time   time.Duration
+	// first is the number of exchanges in the first round of a case, which no other round goes below. 0
+	// means the usual number. Tests make fewer, because each may take milliseconds on a busy machine.
+	first int
 	// Only selects the cases to measure by name. nil means all.
 	Only *regexp.Regexp
 	// Passive is the process that runs Serve and ServeCosts. If it is nil, the costs of that process are
@@ -42,6 +48,14 @@ func DefaultConfig() Config {
 		Rounds: 21,
 		Time:   150 * time.Millisecond,
 	}
+}
+
+// net returns the net of the nodes.
+func (c *Config) net() lnet.Net {
+	if c.RDMA {
+		return lnet.MakeNet(lnet.TypeO2IB, 0)
+	}
+	return lnet.MakeNet(lnet.TypeTCP, 0)
 }
 
 // plainAddress returns the address and port of the plain server.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lnetd/lnetd/memory/polling"
 	"github.com/lnetd/lnetd/memory/shared"
 )
 
@@ -124,7 +125,7 @@ func answerPlain(f PlainFiles) error {
 			if n := p.board.asked.Load(); n != p.board.answered.Load() {
 				p.board.answered.Store(n)
 			} else if polls%plainPolls == 0 {
-				shared.Yield()
+				polling.Yield()
 			}
 		}
 	}
@@ -134,17 +135,19 @@ func answerPlain(f PlainFiles) error {
 var one = [8]byte{1}
 
 // exchange sends n numbers, each after the answer to the previous one. Both ends sleep while they wait.
-// It returns the time taken.
-func (p *plain) exchange(n int) (time.Duration, error) {
+// It returns the time taken, and records a lap for each answer.
+func (p *plain) exchange(n int, l *laps) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	number := p.board.pong.Load()
+	l.start()
 	start := time.Now()
 	for range n {
 		number++
 		if err := p.ask(number); err != nil {
 			return 0, err
 		}
+		l.add()
 	}
 	return time.Since(start), nil
 }
@@ -164,8 +167,9 @@ func (p *plain) ask(n uint32) error {
 	return nil
 }
 
-// spin does the same as exchange, but both ends poll and never sleep.
-func (p *plain) spin(n int) (time.Duration, error) {
+// spin does the same as exchange, but both ends poll and never sleep. It records no laps, because reading the
+// clock takes as long as an exchange.
+func (p *plain) spin(n int, _ *laps) (time.Duration, error) {
 	p.board.spinning.Store(1)
 	defer p.board.spinning.Store(0)
 	if err := p.ask(p.board.pong.Load() + 1); err != nil {
@@ -178,7 +182,7 @@ func (p *plain) spin(n int) (time.Duration, error) {
 		p.board.asked.Store(number)
 		for polls := 1; p.board.answered.Load() != number; polls++ {
 			if polls%plainPolls == 0 {
-				shared.Yield()
+				polling.Yield()
 			}
 		}
 	}

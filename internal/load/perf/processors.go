@@ -57,7 +57,7 @@ func restrictProcess(mine *unix.CPUSet) error {
 	// A new thread inherits the processors of the thread that started it. The second pass finds threads
 	// that were started during the first.
 	for range 2 {
-		tids, err := threads()
+		tids, err := threads("self")
 		if err != nil {
 			return err
 		}

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Print writes two tables: the figures of each case, and the costs of its exchanges.
-func Print(w io.Writer, results []*Result) error {
+// Print writes two tables: the figures of each case, and the costs of its exchanges. With details, it also writes
+// the spread of the figures, and percentiles of the times.
+func Print(w io.Writer, results []*Result, details bool) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "exchange\tlnetd\tfloor\tlimit\tratio\tquartiles\tgoal\tof limit\tquartiles\n")
 	for _, r := range results {
@@ -22,6 +23,7 @@ func Print(w io.Writer, results []*Result) error {
 	}
 	fmt.Fprintln(table)
 	printCostHead(table)
+	var rows []detailRow
 	for _, r := range results {
 		name := r.Case
 		for _, x := range []struct {
@@ -29,8 +31,15 @@ func Print(w io.Writer, results []*Result) error {
 			m      *Measured
 		}{{MethodLNet, r.LNet}, {MethodFloor, r.Floor}, {MethodLimit, r.Limit}} {
 			printCosts(table, name, string(x.method), x.m)
+			rows = append(rows, detailRow{name, string(x.method), r.test, x.m.Figure, x.m.Latency})
 			name = ""
 		}
+		if r.CostGoal != 0 {
+			printCostRatios(table, r.CostRatios)
+		}
+	}
+	if details {
+		printDetails(table, rows)
 	}
 	return table.Flush()
 }
@@ -61,6 +70,19 @@ func printCosts(w io.Writer, name, by string, m *Measured) {
 	fmt.Fprintln(w)
 }
 
+// printCostRatios writes a row with costs of lnetd divided by those of the floor.
+func printCostRatios(w io.Writer, ratios map[string]float64) {
+	fmt.Fprintf(w, "\tratio")
+	for _, c := range costColumns {
+		if v, ok := ratios[c.name]; ok {
+			fmt.Fprintf(w, "\t%.2f", v)
+		} else {
+			fmt.Fprintf(w, "\t")
+		}
+	}
+	fmt.Fprintln(w)
+}
+
 // costText returns the median of a cost, or "-" if the cost was not counted.
 func costText(costs map[string]Spread, name, format string) string {
 	s, ok := costs[name]
@@ -78,7 +100,7 @@ func How() []string {
 		"wake-ups: voluntary context switches of all threads; µs of processor: user and system; allocs: Go's heap",
 		"reads, writes: system calls that read or write, of vectors too, as /proc/self/io counts them",
 	}
-	all := "syscalls: of all kinds, by the tracepoint raw_syscalls:sys_enter, in rounds of their own"
+	all := "syscalls: of all kinds except sched_yield, by the tracepoint raw_syscalls:sys_enter, in rounds of their own"
 	if err := UncountedSyscalls(); err != nil {
 		all = "syscalls: not counted: " + strings.ReplaceAll(err.Error(), "\n", ": ") + "; it takes root"
 	}

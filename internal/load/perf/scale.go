@@ -90,7 +90,7 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	if err := errors.Join(weigh(&r.Burst), sleep(ctx, releaseTime), weigh(&r.AfterBurst)); err != nil {
 		return nil, err
 	}
-	floors, err := dialFloors(ctx, &c, peers)
+	floors, err := dialFloors(ctx, c.plainAddress(), peers)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func RunCrowd(ctx context.Context, c Config, peers int) (_ *Crowd, err error) {
 	r.Ways = []CrowdWay{
 		{By: MethodLNet, Peers: 1, run: func(ctx context.Context, n int) (time.Duration, error) { return w.run(ctx, n, crowdInFlight, 1) }},
 		{By: MethodFloor, Peers: 1, run: func(_ context.Context, n int) (time.Duration, error) {
-			return floors[0].exchange(n, crowdSize, 0, crowdInFlight)
+			return floors[0].exchange(n, crowdSize, 0, crowdInFlight, nil)
 		}},
 		{By: MethodLNet, Peers: peers, run: func(ctx context.Context, n int) (time.Duration, error) { return w.run(ctx, n, crowdInFlight, peers) }},
 		{By: MethodFloor, Peers: peers, run: func(_ context.Context, n int) (time.Duration, error) { return floors.exchange(n) }},
@@ -175,9 +175,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 // floors are connections to the plain server.
 type floors []*floorClient
 
-func dialFloors(ctx context.Context, c *Config, n int) (all floors, err error) {
+func dialFloors(ctx context.Context, address string, n int) (all floors, err error) {
 	for range n {
-		f, err := dialFloor(ctx, c.plainAddress())
+		f, err := dialFloor(ctx, address)
 		if err != nil {
 			all.close()
 			return nil, err

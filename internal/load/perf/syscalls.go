@@ -7,11 +7,12 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lnetd/lnetd/internal/load/tracing"
 )
 
 // The kernel counts system calls of all kinds at its tracepoint raw_syscalls:sys_enter. Only root, and
@@ -19,62 +20,14 @@ import (
 // by some tenths of a microsecond. So the calls are counted in separate rounds, whose times are not
 // used.
 
-// errNotPermitted is returned if this process is not allowed to count system calls of all kinds.
-var errNotPermitted = errors.New("system calls of all kinds cannot be counted")
-
-// enterEvent is the file in tracefs that contains the number of the tracepoint.
-const enterEvent = "events/raw_syscalls/sys_enter/id"
-
 // sysEnter returns the number of the tracepoint. It reads the number only once.
 var sysEnter = sync.OnceValues(func() (uint64, error) {
-	var errs []error
-	for _, dir := range []string{"/sys/kernel/tracing/", "/sys/kernel/debug/tracing/"} {
-		text, err := os.ReadFile(dir + enterEvent)
-		if err == nil {
-			return eventNumber(text)
-		}
-		errs = append(errs, err)
+	p, err := tracing.Find("raw_syscalls/sys_enter")
+	if err != nil {
+		return 0, err
 	}
-	text, err := readDetached()
-	if err == nil {
-		return eventNumber(text)
-	}
-	return 0, fmt.Errorf("%w: tracefs: %w", errNotPermitted, errors.Join(errs[0], err))
+	return p.ID, nil
 })
-
-func eventNumber(text []byte) (uint64, error) {
-	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", enterEvent, err)
-	}
-	return n, nil
-}
-
-// readDetached reads the number from an instance of tracefs that is not mounted anywhere, and closes the
-// instance.
-func readDetached() ([]byte, error) {
-	fs, err := unix.Fsopen("tracefs", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return nil, os.NewSyscallError("fsopen", err)
-	}
-	defer func() { _ = unix.Close(fs) }()
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return nil, os.NewSyscallError("fsconfig", err)
-	}
-	mount, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("fsmount", err)
-	}
-	defer func() { _ = unix.Close(mount) }()
-	file, err := unix.Openat(mount, enterEvent, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("openat", err)
-	}
-	defer func() { _ = unix.Close(file) }()
-	text := make([]byte, 32)
-	n, err := unix.Read(file, text)
-	return text[:max(n, 0)], os.NewSyscallError("read", err)
-}
 
 // callCounter counts the system calls of this process. It has one kernel counter per thread. A new
 // thread inherits the counter of the thread that started it.
@@ -87,15 +40,15 @@ type callCounter struct {
 // or ends.
 const countTries = 100
 
-// openCallCounter opens a counter for each thread of this process. It returns errNotPermitted if that is
-// not allowed.
+// openCallCounter opens a counter for each thread of this process. It returns tracing.ErrNotPermitted if that
+// is not allowed.
 func openCallCounter() (*callCounter, error) {
 	event, err := sysEnter()
 	if err != nil {
 		return nil, err
 	}
 	for range countTries {
-		before, err := threads()
+		before, err := threads("self")
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +66,7 @@ func openCallCounter() (*callCounter, error) {
 			c.close()
 			return nil, err
 		}
-		after, err := threads()
+		after, err := threads("self")
 		if err == nil && slices.Equal(before, after) {
 			return c, nil
 		}
@@ -134,13 +87,23 @@ func (c *callCounter) open(event uint64, tid int) error {
 	switch {
 	case err == nil:
 		c.fds = append(c.fds, fd)
-		return nil
+		return filterYields(fd)
 	case errors.Is(err, unix.ESRCH):
 		return err
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("%w: perf_event_open: %w", errNotPermitted, err)
 	}
-	return os.NewSyscallError("perf_event_open", err)
+	return tracing.OpenError(err)
+}
+
+// noYields excludes sched_yield, which goroutines call between polls: their number shows only how long they poll.
+var noYields = fmt.Appendf(nil, "id != %d\x00", unix.SYS_SCHED_YIELD)
+
+// filterYields lets a counter count only calls that noYields matches.
+func filterYields(fd int) error {
+	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_SET_FILTER, uintptr(unsafe.Pointer(&noYields[0])))
+	if e != 0 {
+		return os.NewSyscallError("set the filter of a counter", e)
+	}
+	return nil
 }
 
 // start starts counting. If it returns an error, the counters are closed.
@@ -176,9 +139,9 @@ func (c *callCounter) close() {
 	c.fds = nil
 }
 
-// threads returns the sorted IDs of this process's threads.
-func threads() ([]int, error) {
-	entries, err := os.ReadDir("/proc/self/task")
+// threads returns the sorted IDs of the threads of a process: its number, or self.
+func threads(process string) ([]int, error) {
+	entries, err := os.ReadDir("/proc/" + process + "/task")
 	if err != nil {
 		return nil, err
 	}

@@ -261,6 +261,7 @@ func (e *echo) moved(ev *transport.BufferEvent) {
 type sender struct {
 	machine
 	x                exchange
+	laps             *laps
 	waitingForBuffer int // number of transfers that wait for a send buffer
 
 	begun, ended int
@@ -282,15 +283,16 @@ func (p *tmSite) newSender(ctx context.Context, delivery tmhost.Delivery, server
 	return s, err
 }
 
-// run makes the transfers of x and returns the time taken.
-func (s *sender) run(ctx context.Context, x exchange) (time.Duration, error) {
+// run makes the transfers of x and returns the time taken. It records a lap at the end of each.
+func (s *sender) run(ctx context.Context, x exchange, l *laps) (time.Duration, error) {
 	s.mu.Lock()
-	s.x, s.begun, s.ended = x, 0, 0
+	s.x, s.laps, s.begun, s.ended = x, l, 0, 0
 	s.mu.Unlock()
 	start := time.Now()
 	s.loop.Post(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		l.start()
 		for range x.window {
 			s.next(s.loop.TM)
 		}
@@ -386,6 +388,7 @@ func (s *sender) moved(e *transport.BufferEvent) {
 // countDone counts a completed transfer and starts the next one, or ends the run after the last.
 func (s *sender) countDone(a adder) {
 	s.ended++
+	s.laps.add()
 	if s.ended == s.x.n {
 		s.end(nil)
 		return

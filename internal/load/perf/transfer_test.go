@@ -50,7 +50,7 @@ func TestTransfersAllocateNothing(t *testing.T) {
 				x.n = n
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				if _, err := s.run(t.Context(), x); err != nil {
+				if _, err := s.run(t.Context(), x, nil); err != nil {
 					t.Fatal(err)
 				}
 				runtime.ReadMemStats(&after)
@@ -80,14 +80,14 @@ func BenchmarkTransfers(b *testing.B) {
 			s := machines(b, c.delivery)
 			x := c.x
 			x.n = 1000
-			if _, err := s.run(b.Context(), x); err != nil {
+			if _, err := s.run(b.Context(), x, nil); err != nil {
 				b.Fatal(err)
 			}
 			x.n = b.N
 			b.SetBytes(int64(x.in + x.out))
 			b.ReportAllocs()
 			b.ResetTimer()
-			if _, err := s.run(b.Context(), x); err != nil {
+			if _, err := s.run(b.Context(), x, nil); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -2,6 +2,7 @@ package tmhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -53,7 +54,10 @@ func (h *Host) addNI(ctx context.Context, c Config) error {
 	case lnet.TypeTCP:
 		d, err = h.openTCP(c)
 	case lnet.TypeO2IB:
-		d, err = h.openRDMA(c)
+		var closer func() error
+		if d, closer, err = OpenRDMA(c); err == nil {
+			h.closers = append(h.closers, closer)
+		}
 	default:
 		err = fmt.Errorf("NID %s: its net is neither tcp nor o2ib: %w", ni.NID, syscall.EINVAL)
 	}
@@ -82,24 +86,23 @@ func (h *Host) openTCP(c Config) (lnd.Driver, error) {
 	return d, nil
 }
 
-// openRDMA creates a driver for the RDMA devices of this host. Its port may be the same as a TCP port in
-// use, because RDMA ports are independent.
-func (h *Host) openRDMA(c Config) (lnd.Driver, error) {
+// OpenRDMA creates a driver for the RDMA devices of this host, with the port, the peer credits and the logger of c.
+// The port may be the same as a TCP port in use, because RDMA ports are independent. The caller must call closer when
+// the interfaces of the driver are closed.
+func OpenRDMA(c Config) (d lnd.Driver, closer func() error, err error) {
 	p, err := rdmacore.Open()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	h.closers = append(h.closers, p.Close)
 	config := o2iblnd.DefaultConfig()
 	config.Provider, config.Logger, config.Service = p, c.Logger, c.Port
 	config.UsePrivilegedPort = c.Port < privileged
 	if c.PeerCredits > 0 {
 		config.Tunables.PeerCredits = c.PeerCredits
 	}
-	d, err := o2iblnd.New(config)
+	driver, err := o2iblnd.New(config)
 	if err != nil {
-		return nil, err
+		return nil, nil, errors.Join(err, p.Close())
 	}
-	h.closers = append(h.closers, d.Close)
-	return d, nil
+	return driver, func() error { return errors.Join(driver.Close(), p.Close()) }, nil
 }

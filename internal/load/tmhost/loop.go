@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lnetd/lnetd/memory/shared"
+	"github.com/lnetd/lnetd/memory/polling"
 	"github.com/lnetd/lnetd/transport"
 )
 
@@ -78,6 +78,14 @@ func Start(ctx context.Context, d *transport.Domain, address string, delivery De
 	return l, nil
 }
 
+// signal ends a sleep of the loop, or the next one.
+func (l *Loop) signal() {
+	l.channel.Signal()
+	if l.Delivery != Async {
+		l.TM.Wake()
+	}
+}
+
 // Post makes the loop call f, after the functions that were posted before. It does not block. It returns
 // false if the loop is closed; f is not called then.
 func (l *Loop) Post(f func()) bool {
@@ -88,7 +96,7 @@ func (l *Loop) Post(f func()) bool {
 	}
 	l.work = append(l.work, f)
 	l.mu.Unlock()
-	l.channel.Signal()
+	l.signal()
 	return true
 }
 
@@ -120,7 +128,7 @@ func (l *Loop) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.channel.Signal()
+	l.signal()
 	if err != nil {
 		return err
 	}
@@ -175,7 +183,7 @@ func (l *Loop) poll(wake <-chan struct{}) bool {
 		default:
 		}
 		if n%pollBatch != 0 {
-			shared.Yield()
+			polling.Yield()
 			continue
 		}
 		if time.Since(begun) > pollTime {
@@ -187,11 +195,10 @@ func (l *Loop) poll(wake <-chan struct{}) bool {
 
 // sleep waits for posted functions, events, or a change of the transfer machine's state.
 func (l *Loop) sleep(wake <-chan struct{}) {
-	if l.Delivery != Async {
-		_ = l.TM.Notify(&l.channel) // EINVAL if the machine has been stopped
-	}
 	l.blocked.Add(1)
-	<-wake
+	if l.Delivery == Async || l.TM.Wait(time.Time{}) != nil { // EINVAL if the machine has not started, or has ended
+		<-wake
+	}
 	l.mu.Lock()
 	work := len(l.work) > 0
 	l.mu.Unlock()

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,11 +25,7 @@ const ownModule = "github.com/lnetd/lnetd/"
 // Given docs/logs.md, then it lists exactly the messages that lnetd logs at warn and above, with their
 // levels.
 func TestLogsPage(t *testing.T) {
-	m := messages{t: t, files: token.NewFileSet(), seen: map[string]bool{}, found: map[string]map[string]bool{}}
-	m.follow("cmd/lnetd")
-	if len(m.seen) < 20 || len(m.found) < 30 {
-		t.Fatalf("%d packages, %d messages: the search is broken", len(m.seen), len(m.found))
-	}
+	m := lnetdMessages(t)
 	got := map[string]string{}
 	for text, levels := range m.found {
 		got[text] = strings.Join(slices.Sorted(maps.Keys(levels)), " or ")
@@ -47,15 +46,36 @@ func TestLogsPage(t *testing.T) {
 	}
 }
 
-// messages collects the messages that are logged at warn and above.
+// messages collects the messages that are logged.
 type messages struct {
-	t     *testing.T
 	files *token.FileSet
+	errs  []error                    // what could not be read or is no constant
 	seen  map[string]bool            // packages
-	found map[string]map[string]bool // levels by text
+	found map[string]map[string]bool // levels by text, of those that are logged at warn and above
+	bare  map[string]bool            // texts from level info on that are logged without a subject and a cause
 	dir   string                     // of the package
 	texts map[string]string          // its constants, by name
 }
+
+// lnetdMessages returns the messages of lnetd.
+func lnetdMessages(t *testing.T) *messages {
+	t.Helper()
+	m := messagesOnce()
+	if err := errors.Join(m.errs...); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.seen) < 20 || len(m.found) < 30 || len(m.bare) < 30 {
+		t.Fatalf("%d packages, %d and %d messages: the search is broken", len(m.seen), len(m.found), len(m.bare))
+	}
+	return m
+}
+
+// messagesOnce shares the result of parsing all packages of lnetd between tests, since it takes seconds.
+var messagesOnce = sync.OnceValue(func() *messages {
+	m := &messages{files: token.NewFileSet(), seen: map[string]bool{}, found: map[string]map[string]bool{}, bare: map[string]bool{}}
+	m.follow("cmd/lnetd")
+	return m
+})
 
 // follow reads a package of this module and the packages that it imports.
 func (m *messages) follow(dir string) {
@@ -66,7 +86,7 @@ func (m *messages) follow(dir string) {
 	m.dir = dir
 	names, err := filepath.Glob(filepath.Join(module, dir, "*.go"))
 	if err != nil {
-		m.t.Fatal(err)
+		m.errs = append(m.errs, err)
 	}
 	var all []*ast.File
 	m.texts = map[string]string{}
@@ -76,7 +96,8 @@ func (m *messages) follow(dir string) {
 		}
 		f, err := parser.ParseFile(m.files, name, nil, parser.SkipObjectResolution)
 		if err != nil {
-			m.t.Fatal(err)
+			m.errs = append(m.errs, err)
+			continue
 		}
 		all = append(all, f)
 		m.constants(f)
@@ -154,6 +175,9 @@ func (m *messages) call(n *ast.CallExpr) {
 		}
 	case says && len(n.Args) > 0 && logger(f.X):
 		m.note(level, n.Args[0])
+		if text, ok := m.constant(n.Args[0]); ok && f.Sel.Name != "Debug" {
+			m.bare[text] = true
+		}
 	case f.Sel.Name == "LogPeer" && len(n.Args) > 2: // of a peer
 		if level, ok := levelOf(n.Args[1]); ok {
 			m.note(level, n.Args[2])
@@ -182,6 +206,7 @@ func (m *messages) entry(n *ast.CallExpr) {
 func (m *messages) line(n *ast.CompositeLit) {
 	var level string
 	var text ast.Expr
+	bare := true
 	for _, e := range n.Elts {
 		kv, ok := e.(*ast.KeyValueExpr)
 		if !ok {
@@ -189,6 +214,8 @@ func (m *messages) line(n *ast.CompositeLit) {
 		}
 		switch key, _ := kv.Key.(*ast.Ident); {
 		case key == nil:
+		case key.Name == "Of", key.Name == "Cause":
+			bare = false
 		case key.Name == "Level":
 			level = "any"
 			if l, ok := levelOf(kv.Value); ok {
@@ -198,8 +225,12 @@ func (m *messages) line(n *ast.CompositeLit) {
 			text = kv.Value
 		}
 	}
-	if _, constant := m.constant(text); level != "" && (level != "any" || constant) {
+	s, constant := m.constant(text)
+	if level != "" && (level != "any" || constant) {
 		m.note(level, text)
+		if constant && bare {
+			m.bare[s] = true
+		}
 	}
 }
 
@@ -207,7 +238,7 @@ func (m *messages) line(n *ast.CompositeLit) {
 func (m *messages) note(level string, text ast.Expr) {
 	s, ok := m.constant(text)
 	if !ok {
-		m.t.Errorf("%s: the text of a message is no constant", m.files.Position(text.Pos()))
+		m.errs = append(m.errs, fmt.Errorf("%s: the text of a message is no constant", m.files.Position(text.Pos())))
 	}
 	if level == "" || !ok {
 		return
@@ -254,7 +285,7 @@ func logger(e ast.Expr) bool {
 		return strings.EqualFold(e.Sel.Name, "log") || e.Sel.Name == "Logger"
 	case *ast.CallExpr:
 		f, ok := e.Fun.(*ast.SelectorExpr)
-		return ok && f.Sel.Name == "logger"
+		return ok && strings.EqualFold(f.Sel.Name, "logger")
 	}
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -37,9 +38,11 @@ func (d *Daemon) Configuration(context.Context) (api.Configuration, error) {
 	defer d.mu.Unlock()
 	c := api.Configuration{
 		Nets: configuredNets(d.NetList), Routes: slices.Clone(d.RouteList), Routing: d.Forwards, Globals: d.Values,
-		Peers: slices.DeleteFunc(slices.Clone(d.PeerList), func(p api.Peer) bool {
-			return !discovery.State(p.State).Has(discovery.Configured)
-		}),
+	}
+	for _, p := range d.PeerList {
+		if discovery.State(p.State).Has(discovery.Configured) {
+			c.Peers = append(c.Peers, ConfiguredPeer(&p))
+		}
 	}
 	for k, r := range d.Policies.Rules() {
 		rule := api.UDSPRule{Index: &k, Src: r.Src, Dst: r.Dst, Rte: r.Rte}
@@ -49,6 +52,15 @@ func (d *Daemon) Configuration(context.Context) (api.Configuration, error) {
 		c.UDSP = append(c.UDSP, rule)
 	}
 	return c, nil
+}
+
+// ConfiguredPeer returns a peer in the form of a configuration.
+func ConfiguredPeer(p *api.Peer) api.ConfiguredPeer {
+	c := api.ConfiguredPeer{Primary: p.Primary, MultiRail: p.MultiRail, NIs: []api.ConfiguredPeerNI{}}
+	for k := range p.NIs {
+		c.NIs = append(c.NIs, api.ConfiguredPeerNI{NID: p.NIs[k].NID})
+	}
+	return c
 }
 
 // configuredNets returns the nets as a configuration has them: without 0@lo, and without the NIDs of NIs
@@ -88,12 +100,32 @@ func (d *Daemon) ChangeConfiguration(_ context.Context, r api.ConfigurationChang
 	return done, err
 }
 
-// Described calls DescribedFunc.
-func (d *Daemon) Described(_ context.Context, doc api.Document) (api.Described, error) {
-	if d.DescribedFunc == nil {
-		return api.Described{}, nil
+// Described calls DescribedFunc. The peers that it returns are yielded by PeersOf.
+func (d *Daemon) Described(_ context.Context, doc api.Document) (found api.Described, nids []lnet.NID, err error) {
+	if d.DescribedFunc != nil {
+		found, err = d.DescribedFunc(doc)
 	}
-	return d.DescribedFunc(doc)
+	for _, p := range found.Peers {
+		nids = append(nids, p.Primary)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.described, found.Peers = found.Peers, nil
+	return found, nids, err
+}
+
+// PeersOf yields those peers of the last result of DescribedFunc that have the given primary NIDs.
+func (d *Daemon) PeersOf(ctx context.Context, nids []lnet.NID) iter.Seq2[api.Peer, error] {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := d.described
+	return func(yield func(api.Peer, error) bool) {
+		for _, p := range list {
+			if slices.Contains(nids, p.Primary) && !yield(p, ctx.Err()) {
+				return
+			}
+		}
+	}
 }
 
 // Errands calls ErrandsFunc.

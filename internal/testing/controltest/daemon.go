@@ -3,6 +3,7 @@ package controltest
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/lnetd/capture"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/server"
 	"github.com/lnetd/lnetd/lnet"
@@ -34,6 +36,7 @@ type Daemon struct {
 	Totals    api.Counters
 	Drops     []api.Reason
 	Refusals  []api.Reason
+	LogCounts api.LogCounts
 	Guests    api.Clients
 	WaitList  []api.WaitingNI
 	// AddWarnings are the warnings of AddNet.
@@ -52,6 +55,10 @@ type Daemon struct {
 	ChangeFunc    func(r api.ConfigurationChange) (api.ConfigurationChanged, error)
 	DescribedFunc func(d api.Document) (api.Described, error)
 	ErrandsFunc   func(d api.Document) ([]api.Errand, error)
+	// EventsFunc is called by Events. If it is nil, there are no events.
+	EventsFunc func(f api.EventFilter) server.Stream
+	// CaptureFunc is called by Capture. If it is nil, there are no messages.
+	CaptureFunc func(ctx context.Context, f capture.Filter) (server.Stream, error)
 
 	// Refuse is called before each change with the operation and its arguments, such as "DropClient 1". If
 	// it returns an error, the operation fails with it. It may block. It may be nil.
@@ -61,7 +68,9 @@ type Daemon struct {
 
 	mu     sync.Mutex // guards the fields
 	faults *fault.Rules
-	inTurn chan struct{} // a lock of one element, held during InTurn
+	// described are the peers of the last result of DescribedFunc.
+	described []api.Peer
+	inTurn    chan struct{} // a lock of one element, held during InTurn
 }
 
 var _ server.Backend = (*Daemon)(nil)
@@ -439,9 +448,51 @@ func (d *Daemon) DropClient(id uint64) error {
 	})
 }
 
-// Stats returns Totals with Drops and Refusals.
+// Events calls EventsFunc.
+func (d *Daemon) Events(f api.EventFilter) server.Stream {
+	if d.EventsFunc == nil {
+		return Lines(nil)
+	}
+	return d.EventsFunc(f)
+}
+
+// Capture calls CaptureFunc.
+func (d *Daemon) Capture(ctx context.Context, f capture.Filter) (server.Stream, error) {
+	if d.Refuse != nil {
+		if err := d.Refuse("Capture"); err != nil {
+			return nil, err
+		}
+	}
+	if d.CaptureFunc == nil {
+		return Lines(nil), nil
+	}
+	return d.CaptureFunc(ctx, f)
+}
+
+// Lines returns a stream of the lines that are sent to the channel. It ends when the channel is closed, and at once if
+// the channel is nil.
+func Lines(c <-chan string) server.Stream { return lines(c) }
+
+type lines <-chan string
+
+func (l lines) Next(ctx context.Context) ([]byte, error) {
+	if l == nil {
+		return nil, io.EOF
+	}
+	select {
+	case line, ok := <-l:
+		if !ok {
+			return nil, io.EOF
+		}
+		return []byte(line), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Stats returns Totals with Drops, Refusals and LogCounts.
 func (d *Daemon) Stats() api.Stats {
-	return api.Stats{Counters: d.Totals, Drops: d.Drops, Refusals: d.Refusals}
+	return api.Stats{Counters: d.Totals, Drops: d.Drops, Refusals: d.Refusals, Log: d.LogCounts}
 }
 
 // ResetCounters clears Totals, Drops and Refusals.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/client"
+	"github.com/lnetd/lnetd/internal/load/ports"
 )
 
 const scriptTimeout = 3 * time.Minute
@@ -152,26 +152,6 @@ func fetch(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
 }
 
-// FreePort returns a TCP port that is free at all given addresses.
-func FreePort(addrs ...string) (int, error) {
-	for range 20 {
-		port, err := tryPort(addrs)
-		if err == nil {
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("no free port on %v", addrs)
-}
-
-func tryPort(addrs []string) (int, error) {
-	port := 0
-	for _, addr := range addrs {
-		l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(port)))
-		if err != nil {
-			return 0, err
-		}
-		defer func() { _ = l.Close() }()
-		port = l.Addr().(*net.TCPAddr).Port
-	}
-	return port, nil
-}
+// FreePort returns a TCP port that is free at all given addresses. Calls in this process return different ports, and
+// so do those of other processes at about the same time.
+func FreePort(addrs ...string) (int, error) { return ports.Free(1, addrs...) }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,9 @@ import (
 // machineTimeout is the time limit for a boot, for a script, and for a shutdown before the machine is
 // killed.
 const machineTimeout = 3 * time.Minute
+
+// booted gives the machines of this process different names.
+var booted atomic.Int32
 
 // Machine is a copy of the root file system. Boot boots it.
 type Machine struct {
@@ -66,7 +70,7 @@ func (m *Machine) Boot(t *testing.T) {
 	testenv.NeedCommand(t, "nsenter", "util-linux")
 	console := &daemontest.Log{}
 	cmd := exec.Command("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--private-network",
-		"--console=pipe", "--machine=lnetd-test-"+strconv.Itoa(os.Getpid()), "--directory="+m.Root)
+		"--console=pipe", fmt.Sprintf("--machine=lnetd-test-%d-%d", os.Getpid(), booted.Add(1)), "--directory="+m.Root)
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -89,13 +93,17 @@ func (m *Machine) Boot(t *testing.T) {
 			t.Fatalf("the machine has ended:\n%s", console)
 		default:
 		}
-		return m.booted(t, cmd.Process.Pid)
+		return m.isUp(t, cmd.Process.Pid)
 	})
 }
 
-// booted returns nil if the machine has finished booting, and an error before. nspawn is the process ID
+// Leader returns the process ID, on the host, of the first process of the booted machine. Its namespaces are those
+// of the machine.
+func (m *Machine) Leader() int { return m.leader }
+
+// isUp returns nil if the machine has finished booting, and an error before. nspawn is the process ID
 // of systemd-nspawn.
-func (m *Machine) booted(t *testing.T, nspawn int) (err error) {
+func (m *Machine) isUp(t *testing.T, nspawn int) (err error) {
 	if m.leader == 0 {
 		if m.leader, err = firstChild(nspawn); err != nil {
 			return err

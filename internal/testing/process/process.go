@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Patience is the time limit for what a process has to do.
+	// Patience is the time limit for what a process has to do, unless the test sets another one.
 	Patience = time.Minute
 	// kept is the number of the last lines that Output returns.
 	kept = 60
@@ -26,6 +26,8 @@ const (
 type Process struct {
 	// Stdin is its standard input.
 	Stdin io.WriteCloser
+	// Patience is the time limit for what it has to do: the constant, unless the test sets another one.
+	Patience time.Duration
 
 	t     testing.TB
 	name  string
@@ -42,7 +44,9 @@ type Process struct {
 // of cmd.SysProcAttr, or SIGKILL if that is nil.
 func Start(t testing.TB, name string, cmd *exec.Cmd) *Process {
 	t.Helper()
-	p := &Process{t: t, name: name, cmd: cmd, lines: make(chan string, 256), ended: make(chan struct{})}
+	p := &Process{
+		Patience: Patience, t: t, name: name, cmd: cmd, lines: make(chan string, 256), ended: make(chan struct{}),
+	}
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}
@@ -119,7 +123,7 @@ func (p *Process) ExpectText(text string) string {
 
 func (p *Process) await(what string, is func(line string) bool) string {
 	p.t.Helper()
-	over := time.After(Patience)
+	over := time.After(p.Patience)
 	for {
 		select {
 		case line, ok := <-p.lines:
@@ -224,7 +228,7 @@ func (p *Process) Rest() []string {
 				return rest
 			}
 			rest = append(rest, line)
-		case <-time.After(Patience):
+		case <-time.After(p.Patience):
 			p.t.Fatalf("%s does not end:\n%s", p.name, p.Output())
 		}
 	}
@@ -237,7 +241,7 @@ func (p *Process) Wait() error {
 	p.Rest()
 	select {
 	case <-p.ended:
-	case <-time.After(Patience):
+	case <-time.After(p.Patience):
 		p.t.Fatalf("%s does not end:\n%s", p.name, p.Output())
 	}
 	return p.err

@@ -23,6 +23,14 @@ type MPI interface {
 	// cannot connect jobs.
 	Accept(port string) (Comm, error)
 	Connect(port string) (Comm, error)
+	// Spawn starts another job, one process of a program on each of the hosts, and connects to it. It is
+	// collective like Connect, and only the program that rank 0 passes is used. It blocks, in C, until the processes
+	// have opened their library, and forever if they do not. It returns an error that wraps ErrNoConnections if the
+	// library cannot do it. Open MPI ends the job if the program cannot be started.
+	Spawn(p Program) (Comm, error)
+	// Parent returns the connection with the job that has started this one by Spawn. It is collective. It returns an
+	// error that wraps ErrNoParent if there is no such job. It may be called once.
+	Parent() (Comm, error)
 	// MaxTag returns the largest tag, at least 32767.
 	MaxTag() int
 	// Poll reports complete requests: it sets the first n elements of done, which must not be empty. If no request is
@@ -38,6 +46,17 @@ type MPI interface {
 	// libraries have faults there: MPICH 4.0.2 over TCP sometimes does not return. So a process that must end does not
 	// wait for it without limit.
 	Close() error
+}
+
+// Program is what MPI.Spawn starts.
+type Program struct {
+	// Path is the program's path, or a name that is found in PATH. Args are its arguments, without the name. They have
+	// no zero bytes.
+	Path string
+	Args []string
+	// Hosts are the hosts of the processes: names that mpirun knows. It is not empty. Libraries limit the length of a
+	// name, Open MPI to 255 bytes.
+	Hosts []string
 }
 
 // Comm is a communicator: the processes of a job, or for an inter-communicator those of another job.

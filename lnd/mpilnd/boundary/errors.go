@@ -15,6 +15,8 @@ var (
 	// ErrNoConnections means that an MPI library cannot connect jobs that were started separately.
 	ErrNoConnections = errors.New("this MPI library does not support connections between jobs: " +
 		"start the proxies and the application with one mpirun, or use Open MPI")
+	// ErrNoParent means that no other job has started this one.
+	ErrNoParent = errors.New("no MPI application has started this process by MPI_Comm_spawn")
 	// ErrThreads means that the program has initialized MPI in a way that forbids LNet's thread to call it.
 	ErrThreads = errors.New("the program has initialized MPI without MPI_THREAD_MULTIPLE, which LNet's thread needs")
 	// ErrNotInitialized means that the program's MPI cannot be used, because it is not initialized or was finalized.

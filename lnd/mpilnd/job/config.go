@@ -34,6 +34,10 @@ type Config struct {
 	// Connect is set in applications that connect to a job of proxies. It is set in all processes, and called in rank
 	// 0. It waits for the name of the port until ctx is done, and returns it.
 	Connect func(ctx context.Context) (port string, err error)
+	// Spawn is set in applications that start their proxies: the program is lnet-mpi-proxy with the option --spawned.
+	// It is set in all processes, and that of rank 0 is used. Spawned is set in such proxies.
+	Spawn   *boundary.Program
+	Spawned bool
 	// Name is the name of this host, which the others display. It is cut after 64 bytes.
 	Name string
 	// RankBits is the number of low bits of a client's address that are its rank: MinRankBits to MaxRankBits. The bits
@@ -62,7 +66,9 @@ type Proxy struct {
 }
 
 // apart reports whether the application and its proxies are two jobs.
-func (c *Config) apart() bool { return c.Listen != nil || c.Connect != nil }
+func (c *Config) apart() bool {
+	return c.Listen != nil || c.Connect != nil || c.Spawn != nil || c.Spawned
+}
 
 // resolve validates c and sets defaults.
 func (c *Config) resolve() error {
@@ -75,10 +81,14 @@ func (c *Config) resolve() error {
 		return fmt.Errorf("RankBits is %d, not from %d to %d", c.RankBits, MinRankBits, MaxRankBits)
 	case c.Proxy != nil && (c.Proxy.NID == nil || c.Proxy.Allocate == nil || c.Proxy.Register == nil):
 		return errors.New("Proxy.NID, Proxy.Allocate and Proxy.Register must be set")
-	case c.Listen != nil && c.Proxy == nil:
-		return errors.New("Config.Listen is set, but this process is not a proxy")
-	case c.Connect != nil && c.Proxy != nil:
-		return errors.New("Config.Connect is set, but this process is a proxy")
+	case (c.Listen != nil || c.Spawned) && c.Proxy == nil:
+		return errors.New("Config.Listen or Config.Spawned is set, but this process is not a proxy")
+	case (c.Connect != nil || c.Spawn != nil) && c.Proxy != nil:
+		return errors.New("Config.Connect or Config.Spawn is set, but this process is a proxy")
+	case c.Listen != nil && c.Spawned, c.Connect != nil && c.Spawn != nil:
+		return errors.New("only one of Config.Listen and Config.Spawned, or of Config.Connect and Config.Spawn, can be set")
+	case c.Spawn != nil && (c.Spawn.Path == "" || len(c.Spawn.Hosts) == 0):
+		return errors.New("Config.Spawn has no path or no hosts")
 	}
 	return nil
 }

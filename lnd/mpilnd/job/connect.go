@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
@@ -31,12 +32,12 @@ func (s *starter) join(ctx context.Context, own []byte) error {
 		return fmt.Errorf("broadcast the addresses of the other job: %w", err)
 	}
 	clients, proxies := own, theirs
-	if s.config.Listen != nil {
+	if s.config.Proxy != nil {
 		clients, proxies = theirs, own
 	}
 	n, m := len(clients)/recordSize, len(proxies)/recordSize
 	s.groups = []group{{0, n}, {n, m}}
-	if s.config.Listen != nil {
+	if s.config.Proxy != nil {
 		s.groups = []group{{n, m}, {0, n}}
 	}
 	var err error
@@ -47,8 +48,22 @@ func (s *starter) join(ctx context.Context, own []byte) error {
 	return err
 }
 
-// connect connects to the other job, or waits until it has connected.
+// connect connects to the other job, starts it, or waits until it has connected.
 func (s *starter) connect(ctx context.Context) (err error) {
+	switch {
+	case s.config.Spawn != nil:
+		if s.other, err = s.mpi.Spawn(*s.config.Spawn); err != nil {
+			p := s.config.Spawn
+			return fmt.Errorf("start the proxies %s on %s (mpirun must know these hosts, and have a free slot on each): %w",
+				p.Path, strings.Join(p.Hosts, ","), err)
+		}
+		return nil
+	case s.config.Spawned:
+		if s.other, err = s.mpi.Parent(); err != nil {
+			return fmt.Errorf("connect to the application: %w", err)
+		}
+		return nil
+	}
 	var port string
 	first := s.comm.Rank() == 0
 	if s.config.Connect != nil {
@@ -116,7 +131,7 @@ func swap(m boundary.MPI, other boundary.Comm, tag int, out, in []byte) error {
 // announce passes the PID from the proxies to the application. failed is why the proxies have none.
 func (s *starter) announce(pid lnet.PID, failed error) (lnet.PID, error) {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(pid))
-	if s.config.Listen != nil {
+	if s.config.Proxy != nil {
 		if s.comm.Rank() == 0 {
 			failed = errors.Join(failed, s.swap(b, nil))
 		}

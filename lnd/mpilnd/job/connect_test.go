@@ -119,6 +119,88 @@ func TestConnected(t *testing.T) {
 	})
 }
 
+// An application starts its proxies, and all processes know one another. All processes of the application get an error
+// if the library cannot start proxies, and so do proxies that no application has started.
+//
+// MPI-17
+func TestSpawned(t *testing.T) {
+	for _, able := range []bool{true, false} {
+		t.Run(fmt.Sprint(able), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const clients, proxies = 3, 2
+				var all sync.WaitGroup
+				jobs, errs := make([]*job.Job, clients+proxies), make([]error, clients+proxies)
+				begin := func(f *fake.Job, first int, change func(rank int, c *job.Config)) {
+					for rank := range f.Size() {
+						c := job.Config{
+							Open: func() (boundary.MPI, error) { return f.Rank(rank), nil },
+							Net:  mpiNet, Name: fmt.Sprint("host", first+rank), Driver: mpilnd.DefaultConfig(),
+						}
+						change(rank, &c)
+						all.Go(func() { jobs[first+rank], errs[first+rank] = job.Start(t.Context(), c) })
+					}
+				}
+				asProxy := func(rank int, c *job.Config) {
+					c.Spawned, c.Proxy = true, serve(uint32(0x0a000001+rank), []lnet.PID{0x80000001}, nil)
+				}
+				var o fake.Options
+				if able {
+					o.Spawn = func(p boundary.Program, f *fake.Job) {
+						if d := cmp.Diff(boundary.Program{Path: "proxy", Args: []string{"--spawned"}, Hosts: []string{"a", "b"}}, p); d != "" {
+							t.Error(d)
+						}
+						begin(f, clients, asProxy)
+					}
+				} else {
+					begin(fake.New(proxies, o), clients, asProxy)
+				}
+				begin(fake.New(clients, o), 0, func(_ int, c *job.Config) {
+					var err error
+					if c.Spawn, err = job.ParseSpawn("a,b proxy"); err != nil {
+						t.Error(err)
+					}
+				})
+				all.Wait()
+				if !able {
+					for k, err := range errs {
+						if k < clients && !errors.Is(err, boundary.ErrNoConnections) || k >= clients && !errors.Is(err, boundary.ErrNoParent) {
+							t.Errorf("member %d: %v", k, err)
+						}
+						if k < clients && !strings.Contains(err.Error(), "start the proxies proxy on a,b (mpirun must know") {
+							t.Errorf("member %d: %v", k, err)
+						}
+					}
+					return
+				}
+				if err := errors.Join(errs...); err != nil {
+					t.Fatal(err)
+				}
+				for member, j := range jobs {
+					if m := j.Table().Members(); len(m) != len(jobs) || j.Self() != m[member] || j.Self().Proxy != (member >= clients) || j.PID() != 0x80000001 {
+						t.Errorf("member %d is %+v of %+v", member, j.Self(), m)
+					}
+				}
+				end(t, jobs)
+			})
+		})
+	}
+}
+
+// The hosts and the program of proxies are words.
+func TestParseSpawn(t *testing.T) {
+	for text, want := range map[string]*boundary.Program{
+		"a":                      {Path: "lnet-mpi-proxy", Args: []string{"--spawned"}, Hosts: []string{"a"}},
+		" a,b  /x --net mpi1 \n": {Path: "/x", Args: []string{"--net", "mpi1", "--spawned"}, Hosts: []string{"a", "b"}},
+		"":                       nil,
+		"a, x":                   nil,
+	} {
+		p, err := job.ParseSpawn(text)
+		if d := cmp.Diff(want, p); d != "" || (err == nil) != (want != nil) {
+			t.Errorf("%q: %v\n%s", text, err, d)
+		}
+	}
+}
+
 // Two jobs that do not fit together, or whose proxies have no PID, get an error in all processes. So does a job whose
 // other one does not come.
 func TestNotConnected(t *testing.T) {

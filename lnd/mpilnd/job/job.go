@@ -89,7 +89,7 @@ func (j *Job) start(ctx context.Context) error {
 	if s.other != nil {
 		j.mpi.comms = append(j.mpi.comms, s.other)
 		if comm.Rank() == 0 {
-			j.mpi.beats = &beats{m: m, other: s.other, tag: j.mpi.tag() - 1, limit: j.config.Timeout, fatal: j.config.Listen != nil}
+			j.mpi.beats = &beats{m: m, other: s.other, tag: j.mpi.tag() - 1, limit: j.config.Timeout, fatal: j.Self().Proxy}
 		}
 	}
 	j.config.Driver.MPI, j.config.Driver.Comms = j.mpi, j.mpi.comms

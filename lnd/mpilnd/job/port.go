@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
 )
 
 // PortVariable is the environment variable with the port of a job of proxies, in the form that Port understands. mpirun
@@ -35,6 +38,29 @@ func ListenFile(path string) func(port string) error {
 		}
 		return err
 	}
+}
+
+// SpawnVariable is the environment variable with the hosts and the program of proxies that the application starts, in the
+// form that ParseSpawn understands.
+const SpawnVariable = "LNET_MPI_SPAWN"
+
+// ParseSpawn returns the program for Config.Spawn. text is a list of hosts, separated by commas, and behind it perhaps
+// the program and its options, separated by blanks. Otherwise the program is lnet-mpi-proxy. The option --spawned is
+// added.
+func ParseSpawn(text string) (*boundary.Program, error) {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return nil, errors.New("there are no hosts for the proxies")
+	}
+	p := &boundary.Program{Path: "lnet-mpi-proxy", Hosts: strings.Split(words[0], ",")}
+	if slices.Contains(p.Hosts, "") {
+		return nil, fmt.Errorf("a host in %q has no name", words[0])
+	}
+	if len(words) > 1 {
+		p.Path, p.Args = words[1], words[2:]
+	}
+	p.Args = append(p.Args, "--spawned")
+	return p, nil
 }
 
 // Port returns a function for Config.Connect. text is the name of a port, or file: and the path of a file with the name,

@@ -40,10 +40,10 @@ func (s *starter) exchange(ctx context.Context) (*Table, lnet.PID, error) {
 	return s.all.table(pid, s.groups), pid, nil
 }
 
-// agree returns the PID that all processes of the job have agreed on. In an application that has connected to a job of
-// proxies it returns 0.
+// agree returns the PID that all processes of the job have agreed on. In an application whose proxies are another job it
+// returns 0.
 func (s *starter) agree() (lnet.PID, error) {
-	if s.config.Connect != nil {
+	if s.config.apart() && s.config.Proxy == nil {
 		return 0, nil
 	}
 	proxies := s.all.proxies()

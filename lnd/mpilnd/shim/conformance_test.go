@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,11 +33,12 @@ const patience, limit = 30 * time.Second, 4 * time.Minute
 func TestMain(m *testing.M) {
 	roles := map[string]func() error{
 		"suite": suite, "open": openOnly, "mpich": openMPICH, "openmpi": openOpenMPI, "measure": measure, "passed": passed,
-		"abort": abort, "die": die, "accept": accept, "connect": connect, "port": openPort, "malformed": malformed,
+		"abort": abort, "die": die, "accept": accept, "connect": connect, "port": openPort, "malformed": malformed, "remote": remote,
+		"spawn": spawn, "spawned": spawned,
 	}
 	name := os.Getenv(role)
 	if name == "" {
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	runtime.LockOSThread()
 	if err := roles[name](); err != nil {
@@ -44,6 +46,31 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// compiled is the directory of the shims. Each shim has its directory there.
+var compiled string
+
+func runTests(m *testing.M) int {
+	var err error
+	if compiled, err = os.MkdirTemp("", "shims"); err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(compiled) }()
+	return m.Run()
+}
+
+// compile compiles the shim of each library, once.
+var compile = map[string]func() error{
+	shim.OpenMPI: sync.OnceValue(func() error { return compileShim(shim.OpenMPI) }),
+	shim.MPICH:   sync.OnceValue(func() error { return compileShim(shim.MPICH) }),
+}
+
+func compileShim(kind string) error {
+	if out, err := exec.Command("./build", filepath.Join(compiled, kind), kind).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
 }
 
 // installation is an MPI library of this machine.
@@ -57,23 +84,25 @@ var installations = []installation{
 	{shim.MPICH, "MPICH", []string{"mpirun.mpich"}},
 }
 
-// onLibraries runs a test for each library, with the directory of its shim.
+// onLibraries runs a test for each library, with the directory of its shim. The libraries are tested at the same time.
 func onLibraries(t *testing.T, test func(t *testing.T, i installation, dir string)) {
 	for _, i := range installations {
-		t.Run(i.kind, func(t *testing.T) { test(t, i, build(t, i)) })
+		t.Run(i.kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, i, build(t, i))
+		})
 	}
 }
 
-// build compiles the shim of an installation, and returns its directory.
+// build returns the directory of the shim of an installation.
 func build(t testing.TB, i installation) string {
 	t.Helper()
 	testenv.NeedCommand(t, i.mpirun[0], map[string]string{shim.OpenMPI: "openmpi-bin", shim.MPICH: "mpich"}[i.kind])
 	testenv.NeedCommand(t, "mpicc."+i.kind, "lib"+i.kind+"-dev")
-	dir := t.TempDir()
-	if out, err := exec.Command("./build", dir, i.kind).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := compile[i.kind](); err != nil {
+		t.Fatal(err)
 	}
-	return dir
+	return filepath.Join(compiled, i.kind)
 }
 
 // job runs n ranks with a role under the mpirun of i, and returns what they print.

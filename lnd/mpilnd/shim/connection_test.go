@@ -65,6 +65,70 @@ func connections(s boundarytest.Side) error {
 	return m.Close()
 }
 
+// spawn and spawned are ranks of a job that starts another one, and of that one.
+func spawn() error { return spawning(boundarytest.Side{Program: spawnedProgram()}) }
+
+func spawned() error { return spawning(boundarytest.Side{Spawned: true}) }
+
+// spawnedProgram is this program in the role spawned: two processes on this host.
+func spawnedProgram() boundary.Program {
+	return boundary.Program{Path: "env", Args: []string{role + "=spawned", os.Args[0]}, Hosts: []string{"localhost", "localhost"}}
+}
+
+func spawning(s boundarytest.Side) error {
+	m, c, err := open("", shim.Options{})
+	if err != nil {
+		return err
+	}
+	test := boundarytest.Spawning()
+	if err := test.Run(m, s, patience); err != nil {
+		fmt.Printf("%s: %s: %v\n", m.Library(), test.Name, err)
+		c.Abort(1)
+	}
+	fmt.Println("passed", test.Name)
+	return m.Close()
+}
+
+// TestSpawn: a job of Open MPI starts another one, and exchanges messages with it. MPICH over UCX cannot, and says so.
+//
+// MT-2
+func TestSpawn(t *testing.T) {
+	onLibraries(t, func(t *testing.T, i installation, dir string) {
+		out, err := job(t, i, dir, 3, "spawn")
+		if i.kind == shim.MPICH {
+			if err == nil || !strings.Contains(out, boundary.ErrNoConnections.Error()) {
+				t.Errorf("%v\n%s", err, out)
+			}
+			return
+		}
+		if n := strings.Count(out, "passed Spawn\n"); err != nil || n != 5 {
+			t.Errorf("%d ranks have passed: %v\n%s", n, err, out)
+		}
+	})
+}
+
+// remote prints the error of spawning on a host with a long name.
+func remote() error {
+	m, _, err := open("", shim.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = m.Spawn(boundary.Program{Path: "true", Hosts: []string{"localhost", strings.Repeat("h", 1<<16)}})
+	fmt.Println(err)
+	return m.Close()
+}
+
+// TestLongHost: a host whose name is too long for the library is an error before the library is called, since the
+// library would pass the error to the handler of MPI_COMM_WORLD.
+func TestLongHost(t *testing.T) {
+	onLibraries(t, func(t *testing.T, i installation, dir string) {
+		out, err := job(t, i, dir, 1, "remote")
+		if err != nil || !strings.Contains(out, "mpi: spawn: the name of the host hhh") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
 // startServer starts the name server of Open MPI, with which jobs of several mpiruns can connect, and returns the
 // option of mpirun that names it.
 func startServer(t testing.TB) (option []string) {

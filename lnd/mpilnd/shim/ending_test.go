@@ -48,7 +48,7 @@ func passed() error {
 // MPI-6
 func TestPassedCommunicator(t *testing.T) {
 	onLibraries(t, func(t *testing.T, i installation, dir string) {
-		host := filepath.Join(dir, "host.so")
+		host := filepath.Join(t.TempDir(), "host.so")
 		if out, err := exec.Command("mpicc."+i.kind, "-Wall", "-shared", "-fPIC", "-o", host, "testdata/host.c").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

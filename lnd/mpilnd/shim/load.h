@@ -16,6 +16,10 @@ static inline int call_open_port(const shim *s, char *name, int size) { return s
 static inline int call_join(const shim *s, int accept, const char *port, int32_t *comm, int32_t *size) {
 	return s->join(accept, port, comm, size);
 }
+static inline int call_spawn(const shim *s, const char *words, int n, const char *hosts, int processes, int32_t *comm, int32_t *size) {
+	return s->spawn(words, n, hosts, processes, comm, size);
+}
+static inline int call_parent(const shim *s, int32_t *comm, int32_t *size) { return s->parent(comm, size); }
 static inline int call_disconnect(const shim *s, int comm) { return s->disconnect(comm); }
 static inline int call_send(const shim *s, int comm, uintptr_t b, int n, int to, int tag, uint64_t id, int slot) {
 	return s->send(comm, b, n, to, tag, id, slot);

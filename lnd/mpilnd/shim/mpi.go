@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/cgo"
+	"slices"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -29,6 +31,7 @@ type mpi struct {
 	c       *C.shim
 	library string
 	maxTag  int
+	maxHost int // bytes of the name of a host
 	spin    time.Duration
 	world   *comm
 	batch   [64]C.shim_done
@@ -76,7 +79,46 @@ func (m *mpi) join(what string, accept C.int, port string) (boundary.Comm, error
 	name := C.CString(port)
 	defer C.free(unsafe.Pointer(name))
 	var number, size C.int32_t
-	if err := m.connection(what, C.call_join(m.c, accept, name, &number, &size)); err != nil {
+	rc := C.call_join(m.c, accept, name, &number, &size)
+	return m.connected(what, rc, number, size)
+}
+
+func (m *mpi) Spawn(p boundary.Program) (boundary.Comm, error) {
+	if _, err := m.World(); err != nil {
+		return nil, err
+	}
+	words := append([]string{p.Path}, p.Args...)
+	if slices.ContainsFunc(slices.Concat(words, p.Hosts), func(w string) bool { return strings.Contains(w, "\x00") }) {
+		return nil, errors.New("mpi: spawn: an argument or a host contains a zero byte")
+	}
+	for _, host := range p.Hosts {
+		if len(host) > m.maxHost {
+			return nil, fmt.Errorf("mpi: spawn: the name of the host %s has more than %d bytes", host, m.maxHost)
+		}
+	}
+	all, hosts := C.CString(strings.Join(words, "\x00")), C.CString(strings.Join(p.Hosts, "\x00"))
+	defer C.free(unsafe.Pointer(all))
+	defer C.free(unsafe.Pointer(hosts))
+	var number, size C.int32_t
+	rc := C.call_spawn(m.c, all, C.int(len(words)), hosts, C.int(len(p.Hosts)), &number, &size)
+	return m.connected("spawn", rc, number, size)
+}
+
+func (m *mpi) Parent() (boundary.Comm, error) {
+	if _, err := m.World(); err != nil {
+		return nil, err
+	}
+	var number, size C.int32_t
+	rc := C.call_parent(m.c, &number, &size)
+	if rc > 0 {
+		return nil, fmt.Errorf("mpi: parent: %w", boundary.ErrNoParent)
+	}
+	return m.connected("parent", rc, number, size)
+}
+
+// connected returns the inter-communicator of a call that connects jobs, or the error for its result.
+func (m *mpi) connected(what string, rc C.int, number, size C.int32_t) (boundary.Comm, error) {
+	if err := m.connection(what, rc); err != nil {
 		return nil, err
 	}
 	return &comm{m, int(number), m.world.rank, int(size)}, nil
@@ -85,7 +127,7 @@ func (m *mpi) join(what string, accept C.int, port string) (boundary.Comm, error
 // connection returns the error for a result of a call that connects jobs.
 func (m *mpi) connection(what string, rc C.int) error {
 	if rc > 0 {
-		return fmt.Errorf("mpi: %s: %s: %w", what, m.library, boundary.ErrNoConnections)
+		return fmt.Errorf("mpi: %s: %s: %w (%s)", what, m.library, boundary.ErrNoConnections, m.text(rc))
 	}
 	return m.failed(what, rc)
 }
@@ -159,7 +201,12 @@ func (m *mpi) failed(what string, rc C.int) error {
 	if rc == 0 {
 		return nil
 	}
+	return fmt.Errorf("mpi: %s: %w", what, errors.New(m.text(-rc)))
+}
+
+// text returns the library's text for an error code.
+func (m *mpi) text(code C.int) string {
 	var text [512]C.char
-	C.call_error(m.c, -rc, &text[0], C.int(len(text)))
-	return fmt.Errorf("mpi: %s: %w", what, errors.New(C.GoString(&text[0])))
+	C.call_error(m.c, code, &text[0], C.int(len(text)))
+	return C.GoString(&text[0])
 }

@@ -113,6 +113,7 @@ func (m *mpi) initialize(o Options, l launcher) error {
 		return errors.Join(err, m.failed("close", C.call_close(m.c)))
 	}
 	m.maxTag = int(out.max_tag)
+	m.maxHost = int(out.max_host)
 	var text [1024]C.char
 	C.call_version(m.c, &text[0], C.int(len(text)))
 	m.library = strings.Join(strings.Fields(firstLine(C.GoString(&text[0]))), " ")

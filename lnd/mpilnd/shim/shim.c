@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum {
-	// Calls of MPI_Testsome after a sleep. Libraries look at some networks only in every eighth. Only the last one
+	// Calls of MPI_Testsome before a sleep. Libraries look at some networks only in every eighth. Only the last one
 	// tests all requests, since that may take 2 us for 256 of them.
 	TESTS = 16,
 	// A sleep takes a 32nd of the time since a request was started or completed, within these bounds.
@@ -51,13 +51,22 @@ static int64_t now(void) {
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+// initialize initializes the library. Processes of Open MPI that share processors would call sched_yield in each
+// MPI_Testsome that finds nothing, and may lose a whole time slice each time (Linux 6.18). poll sleeps instead.
+static int initialize(int *level) {
+#ifdef OMPI_MAJOR_VERSION
+	if (setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0)) return MPI_ERR_NO_MEM;
+#endif
+	return MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level);
+}
+
 static int shim_open(int passed, int32_t handle, shim_opened *out) {
 	int rc, done, level, finalized;
 	if (opened) return -MPI_ERR_OTHER;
 	if ((rc = MPI_Initialized(&done)) || (rc = MPI_Finalized(&finalized))) return -rc;
 	if (finalized || (passed && !done)) return 1;
 	if (bell < 0 && (bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0) return -MPI_ERR_NO_MEM;
-	if (done ? (rc = MPI_Query_thread(&level)) : (rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level))) return -rc;
+	if ((rc = done ? MPI_Query_thread(&level) : initialize(&level))) return -rc;
 	ours = !done;
 	opened = 1;
 	for (int k = 0; k < COMMS; k++) comms[k] = MPI_COMM_NULL;
@@ -72,6 +81,7 @@ static int shim_open(int passed, int32_t handle, shim_opened *out) {
 	if ((rc = MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag, &found))) return -rc;
 	out->world = size;
 	out->max_tag = found ? *tag : 32767;
+	out->max_host = MPI_MAX_INFO_VAL - 1;
 	return 0;
 }
 
@@ -92,7 +102,7 @@ static int class_of(int code) {
 }
 
 // unsupported reports whether the library returned an error because it has no connections between jobs. Over UCX, MPICH
-// 4.0.2 says so only in the text.
+// 4.0.2 says so only in the text. The functions of the shim return the code of such an error without negating it.
 static int unsupported(int code) {
 	char s[MPI_MAX_ERROR_STRING + 1] = "";
 	int n;
@@ -104,23 +114,77 @@ static int unsupported(int code) {
 static int shim_open_port(char *name, int size) {
 	char port[MPI_MAX_PORT_NAME] = "";
 	int rc = MPI_Open_port(MPI_INFO_NULL, port);
-	if (unsupported(rc)) return 1;
-	if (rc) return -rc;
+	if (rc) return unsupported(rc) ? rc : -rc;
 	return snprintf(name, (size_t)size, "%s", port) < size ? 0 : -MPI_ERR_OTHER;
+}
+
+// connected describes the inter-communicator that a call with the result rc has written behind the last one.
+static int connected(int rc, int32_t *number, int32_t *size) {
+	int s;
+	MPI_Comm c = comms[opened_comms];
+	if (rc || (rc = MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN)) || (rc = MPI_Comm_remote_size(c, &s))) return -rc;
+	*number = opened_comms++;
+	*size = s;
+	return 0;
 }
 
 static int shim_join(int accept, const char *port, int32_t *number, int32_t *size) {
 	char name[MPI_MAX_PORT_NAME];
-	int rc, s;
+	int rc;
 	MPI_Comm *c = &comms[opened_comms];
 	if (opened_comms == COMMS || snprintf(name, sizeof name, "%s", port) >= (int)sizeof name) return -MPI_ERR_OTHER;
 	rc = accept ? MPI_Comm_accept(name, MPI_INFO_NULL, 0, comms[0], c) : MPI_Comm_connect(name, MPI_INFO_NULL, 0, comms[0], c);
 	// MPICH looks at the name of the port first. MPI_Open_port reports errors to the handler of MPI_COMM_WORLD.
-	if (unsupported(rc) || (rc && ours && unsupported(MPI_Open_port(MPI_INFO_NULL, name)))) return 1;
-	if (rc || (rc = MPI_Comm_set_errhandler(*c, MPI_ERRORS_RETURN)) || (rc = MPI_Comm_remote_size(*c, &s))) return -rc;
-	*number = opened_comms++;
-	*size = s;
-	return 0;
+	if (rc && ours && !unsupported(rc)) {
+		int other = MPI_Open_port(MPI_INFO_NULL, name);
+		if (unsupported(other)) return other;
+	}
+	return unsupported(rc) ? rc : connected(rc, number, size);
+}
+
+// spawn_each spawns a program on each of the hosts. There is one command for each host: if one command named them all,
+// the library would fill the slots of the first host before it uses the next one.
+static int spawn_each(char *program, char **argv, const char *hosts, int n) {
+	char **programs = calloc((size_t)n, sizeof *programs), ***argvs = calloc((size_t)n, sizeof *argvs);
+	int made = 0, *ones = calloc((size_t)n, sizeof *ones);
+	MPI_Info *infos = calloc((size_t)n, sizeof *infos);
+	int rc = programs && argvs && ones && infos ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+	while (!rc && made < n) {
+		programs[made] = program;
+		argvs[made] = argv;
+		ones[made] = 1;
+		if ((rc = MPI_Info_create(&infos[made]))) break;
+		rc = MPI_Info_set(infos[made++], "host", hosts);
+		hosts += strlen(hosts) + 1;
+	}
+	if (!rc) rc = MPI_Comm_spawn_multiple(n, programs, argvs, ones, infos, 0, comms[0], &comms[opened_comms], MPI_ERRCODES_IGNORE);
+	while (made > 0) (void)MPI_Info_free(&infos[--made]);
+	free(programs);
+	free(argvs);
+	free(ones);
+	free(infos);
+	return rc;
+}
+
+static int shim_spawn(const char *words, int n, const char *hosts, int processes, int32_t *number, int32_t *size) {
+	if (opened_comms == COMMS || n < 1 || processes < 1) return -MPI_ERR_OTHER;
+	char **argv = calloc((size_t)n, sizeof *argv); // the arguments, and NULL
+	if (!argv) return -MPI_ERR_NO_MEM;
+	const char *word = words;
+	for (int k = 0; k < n - 1; k++) argv[k] = (char *)(word += strlen(word) + 1);
+	int rc = spawn_each((char *)words, argv, hosts, processes);
+	free(argv);
+#ifdef MPICH_VERSION
+	// Over UCX, MPICH 4.0.2 says no more than that there was an error. It has a class for processes that do not start.
+	if (rc && class_of(rc) == MPI_ERR_OTHER) return rc;
+#endif
+	return unsupported(rc) ? rc : connected(rc, number, size);
+}
+
+static int shim_parent(int32_t *number, int32_t *size) {
+	if (opened_comms == COMMS) return -MPI_ERR_OTHER;
+	int rc = MPI_Comm_get_parent(&comms[opened_comms]);
+	return !rc && comms[opened_comms] == MPI_COMM_NULL ? 1 : connected(rc, number, size);
 }
 
 static int shim_disconnect(int comm) { return -MPI_Comm_disconnect(&comms[comm]); }
@@ -232,15 +296,13 @@ static int probe(void) {
 static int shim_poll(shim_done *out, int max, int64_t wait_ns, int64_t spin_ns) {
 	int64_t start = now();
 	int rc = first < last ? MPI_SUCCESS : test(count);
-	for (;;) {
-		if (!rc && first == last) rc = probe();
-		if (rc) return -rc;
-		if (first < last) break;
-		if (atomic_exchange(&woken, 0)) return 0;
-		int64_t t = now();
-		if (t - start >= wait_ns) return 0;
-		if (t - active >= spin_ns) rest(t - active, wait_ns - (t - start));
+	while (!rc && first == last) {
+		if (atomic_exchange(&woken, 0) || now() - start >= wait_ns) return 0;
+		if ((rc = probe()) || first < last) break;
+		int64_t t = now(), left = wait_ns - (t - start);
+		if (t - active >= spin_ns && left > 0) rest(t - active, left);
 	}
+	if (rc) return -rc;
 	int n = last - first < max ? last - first : max;
 	memcpy(out, &ready[first], (size_t)n * sizeof *out);
 	first += n;
@@ -301,6 +363,7 @@ const shim *shim_table(void) {
 		.kind = "other",
 #endif
 		.open = shim_open, .dup = shim_dup, .open_port = shim_open_port, .join = shim_join,
+		.spawn = shim_spawn, .parent = shim_parent,
 		.disconnect = shim_disconnect, .send = shim_send, .receive = shim_receive, .cancel = shim_cancel,
 		.poll = shim_poll, .wake = shim_wake, .barrier = shim_barrier, .broadcast = shim_broadcast, .gather = shim_gather,
 		.abort = shim_abort, .close = shim_close, .error = shim_error, .version = shim_version,

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-enum { SHIM_ABI = 2 };
+enum { SHIM_ABI = 4 };
 
 // A completion. slot is that of the request. receive, cancelled and truncated are 0 or 1, error is an error code of MPI
 // or 0. length, from and tag are those of the message, if a receive has one.
@@ -26,6 +26,7 @@ typedef struct {
 	int32_t level;       // threads that may use the library: the caller of open (0), one at a time (1), all (2)
 	int32_t world;       // the size of MPI_COMM_WORLD
 	int32_t max_tag;
+	int32_t max_host; // longest name of a host for spawn, in bytes
 } shim_opened;
 
 typedef struct {
@@ -35,10 +36,17 @@ typedef struct {
 	// the library was not initialized although it must have been, or was finalized. error must not be called then.
 	int (*open)(int passed, int32_t comm, shim_opened *out);
 	int (*dup)(int32_t *rank, int32_t *size); // creates communicator 0; collective
-	// open_port writes the name of a new port; 1 means that the library does not support connections between jobs.
+	// A library that does not support connections between jobs makes open_port, join and spawn return its error code, not
+	// negated. open_port writes the name of a new port.
 	int (*open_port)(char *name, int size);
 	// join waits for a job that connects to the port of rank 0 of communicator 0, or connects to the port; collective.
 	int (*join)(int accept, const char *port, int32_t *comm, int32_t *size);
+	// spawn starts a program, one process on each of the hosts, and connects to their job. words are the program and
+	// its arguments, n strings one after the other, and hosts the names of the hosts, of max_host bytes at most.
+	// Collective; words, hosts and processes are those of rank 0.
+	int (*spawn)(const char *words, int n, const char *hosts, int processes, int32_t *comm, int32_t *size);
+	// parent returns the connection with the job that has spawned this one, or 1 if none has.
+	int (*parent)(int32_t *comm, int32_t *size);
 	int (*disconnect)(int comm); // collective over both jobs
 	int (*send)(int comm, uintptr_t b, int n, int to, int tag, uint64_t id, int slot);
 	int (*receive)(int comm, uintptr_t b, int n, int from, int tag, uint64_t id, int slot); // from -1: any rank

@@ -41,6 +41,9 @@ type Send struct {
 	Part bool
 	// First is the index in Batch.Writes of the chain's first WRITE, and Writes the number of WRITEs.
 	First, Writes int
+	// Quiet is set if the completion of the chain finishes nothing that the upper layer waits for: the message is
+	// an ACK, its answer is still to come, or it is a NOOP.
+	Quiet bool
 	// Payload is set for an IMMEDIATE with a payload, which the caller adds after the bytes of Head. If
 	// checksums are sent, the caller then seals the whole message.
 	Payload *Tx

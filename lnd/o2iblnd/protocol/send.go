@@ -42,7 +42,7 @@ func (c *Conn) pump(now time.Time, b *Batch) {
 // noop posts a NOOP.
 func (c *Conn) noop(now time.Time, b *Batch) {
 	c.out.Type = Noop
-	c.send(now, slot{form: Noop, count: 1}, Send{}, b)
+	c.send(now, slot{form: Noop, count: 1}, Send{Quiet: true}, b)
 }
 
 // post posts the first message of a queue with its RDMA WRITEs. It returns false if the send queue has too
@@ -74,6 +74,7 @@ func (c *Conn) post(now time.Time, q *queue, b *Batch) bool {
 	if tx.form == Immediate && tx.header.PayloadLength > 0 {
 		s.Payload = tx
 	}
+	s.Quiet = tx.answered()
 	c.send(now, slot{form: tx.form, tx: tx, count: writes + 1}, s, b)
 	return true
 }

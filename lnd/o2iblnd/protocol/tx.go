@@ -46,6 +46,21 @@ type Tx struct {
 // Begun is valid after the message is done.
 func (t *Tx) Begun() bool { return t.begun }
 
+// answered reports whether the upper layer waits for something else than the completion of the message: an
+// answer, or the payload that the peer writes. It also reports true for an ACK, with which LNet's exchange ends.
+func (t *Tx) answered() bool {
+	if t.form != Immediate {
+		return t.form.reserves() || t.form == PutAck
+	}
+	switch t.header.Type {
+	case lnet.MsgAck, lnet.MsgGet:
+		return true
+	case lnet.MsgPut:
+		return !t.header.Handle.IsNone()
+	}
+	return false
+}
+
 // begin reinitializes t for a new message.
 func (t *Tx) begin(form Type, deadline time.Time) {
 	t.form, t.deadline = form, deadline

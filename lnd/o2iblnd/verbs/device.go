@@ -83,14 +83,22 @@ type Memory interface {
 	Close() error
 }
 
+// MaxDefer is the maximum time for which Wait sleeps although a request has completed.
+const MaxDefer = 100 * time.Millisecond
+
 // CQ is a completion queue. Many queue pairs may share it.
 type CQ interface {
 	// Poll stores completions in wc and returns their number, without waiting.
 	Poll(wc []Completion) (int, error)
 	// Wait waits until there are completions, stores them in wc and returns their number. spin is how long it
-	// may poll before it sleeps (see Spin). It makes no crossing while it sleeps. Only one call may run at a
+	// may poll before it sleeps (package polling). It makes no crossing while it sleeps. Only one call may run at a
 	// time. It returns ErrClosed if the queue is closed.
 	Wait(wc []Completion, spin time.Duration) (int, error)
+	// Defer sets whether completions of requests are deferred, which they are not at first. Deferred ones do not
+	// wake Wait. It returns them with the next completion of a receive, or after MaxDefer. If a request fails,
+	// the receives of its queue pair complete too, so that failures are not deferred. After Defer(false) has
+	// returned, requests that are posted later wake Wait. Defer rarely makes a crossing, and does not block.
+	Defer(on bool)
 	// Entries returns the capacity of the queue.
 	Entries() int
 	// Close closes the queue and makes Wait return. It returns EBUSY, and the queue stays open, if queue pairs

@@ -25,7 +25,7 @@ type Provider interface {
 // Crossings counts the calls that leave Go, for example to compare them with the number of messages. The fabric
 // in memory counts the calls that would leave Go if it were hardware.
 type Crossings struct {
-	Polls  uint64 // polls for completions, including empty ones
+	Polls  uint64 // polls for completions, including empty ones, and requests for notification
 	Posts  uint64 // calls of Post
 	Sleeps uint64 // times that Wait found no completion and slept; not crossings
 	Events uint64 // polls for connection and device events

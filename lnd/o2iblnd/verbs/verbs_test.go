@@ -5,41 +5,11 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
-
-// TestSpin: the time grows up to the limit while polling finds completions, and shrinks to 0 while it
-// does not.
-func TestSpin(t *testing.T) {
-	const limit = 64 * time.Microsecond
-	var s verbs.Spin
-	var got []time.Duration
-	look := func(found bool) {
-		got = append(got, s.Time(limit)/time.Microsecond)
-		if found {
-			s.Found(limit)
-		} else {
-			s.Missed()
-		}
-	}
-	for range 7 {
-		look(true)
-	}
-	for range 8 {
-		look(false)
-	}
-	want := []time.Duration{0, 2, 4, 8, 16, 32, 64, 64, 32, 16, 8, 4, 2, 1, 0}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("microseconds (-want +got):\n%s", diff)
-	}
-	if s.Found(0); s.Time(0) != 0 {
-		t.Error("it spins without a limit")
-	}
-}
 
 func TestErrors(t *testing.T) {
 	err := verbs.Wrap(syscall.ENOMEM, "queue of %d", 7)

@@ -31,7 +31,6 @@ type Receiver struct {
 	// buffer from a pool while much data arrives at once.
 	buf   []byte
 	r, w  int
-	small [smallBuffer]byte
 	large *[largeBuffer]byte // the array of buf if it is a large buffer, otherwise nil
 	full  bool               // the last read filled the small buffer
 
@@ -46,6 +45,8 @@ type Receiver struct {
 	sum    uint32   // checksum of the message so far, if the frame has a checksum
 	iov    [][]byte // result of Buffers
 	copied uint64   // payload bytes that were copied from buf
+
+	small [smallBuffer]byte
 }
 
 const (
@@ -347,6 +348,9 @@ func (m *Receiver) takePayload() {
 		m.advance(n)
 	}
 }
+
+// Storing reports whether Next may write to the memory that was passed to Place.
+func (m *Receiver) Storing() bool { return m.state == receivePayload && m.left > 0 }
 
 // Copied returns the number of payload bytes that were copied because they were read together with
 // a header.

@@ -256,11 +256,12 @@ func (g *guest) putNow(e *protocol.Entry) bool {
 
 // unlock releases g.mu, and wakes lnetd if it sleeps.
 func (g *guest) unlock() {
-	wake := !g.over && g.ring.Submissions.Claim()
-	g.mu.Unlock()
-	if wake {
-		g.ring.Submissions.Wake()
+	var wake shared.Wakeup
+	if !g.over {
+		wake = g.ring.Submissions.Claim()
 	}
+	g.mu.Unlock()
+	g.ring.Submissions.Wake(wake)
 }
 
 // flush puts reports into the ring that found no room.

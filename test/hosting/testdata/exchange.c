@@ -1,8 +1,10 @@
 // A round trip through lnetd:
 //
-//	exchange echo SOCKET ADDRESS        prints "up", and sends messages back until it is killed
-//	exchange ask SOCKET ADDRESS PEER    prints "up"; for each number in its input it exchanges as many messages with the
-//	                                    echo at PEER, and prints "time" and how long that took, in ns
+//	exchange SPIN echo SOCKET ADDRESS        prints "up", and sends messages back until it is killed
+//	exchange SPIN ask SOCKET ADDRESS PEER    prints "up"; for each number in its input it exchanges as many messages with
+//	                                         the echo at PEER, and prints "time" and how long that took, in ns
+//
+// SPIN is an argument of lnetd_set_spin, or "-" for its default.
 #define _GNU_SOURCE
 #include <time.h>
 
@@ -90,13 +92,15 @@ static void ask(const struct lnetd_addr *peer)
 int main(int argc, char **argv)
 {
 	struct lnetd_addr at, peer;
-	CHECK(argc == 4 || argc == 5, "usage: exchange echo SOCKET ADDRESS | exchange ask SOCKET ADDRESS PEER");
-	MUST(lnetd_addr_parse(argv[3], &at));
-	MUST(lnetd_open(&domain, argv[2], NULL, 0));
+	CHECK(argc == 5 || argc == 6, "usage: exchange SPIN echo SOCKET ADDRESS | exchange SPIN ask SOCKET ADDRESS PEER");
+	MUST(lnetd_addr_parse(argv[4], &at));
+	MUST(lnetd_open(&domain, argv[3], NULL, 0));
+	if (strcmp(argv[1], "-") != 0)
+		MUST(lnetd_set_spin(domain, (unsigned)atoi(argv[1])));
 	MUST(lnetd_tm_start(domain, &at, 0, &tm));
-	if (argc == 4)
+	if (argc == 5)
 		echo();
-	MUST(lnetd_addr_parse(argv[4], &peer));
+	MUST(lnetd_addr_parse(argv[5], &peer));
 	ask(&peer);
 	lnetd_close(domain);
 	return 0;

@@ -6,8 +6,8 @@
 //
 // In a round, messages are echoed, the server fetches and fills memory that the asker offers, and the asker
 // fetches and fills memory that the server offers. The server prints "up" when it receives, the asker after
-// its first round, and "round N" after the others. Both print "again" when they have connected again. They
-// leave when their input ends.
+// its first round, "round N" after the others, and "retry" with what was missing after one that has failed. Both
+// print "again" when they have connected again. They leave when their input ends.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <time.h>
@@ -82,14 +82,15 @@ static struct op *finish(const struct lnetd_event *e)
 static void reopen(void)
 {
 	struct timespec pause = { .tv_nsec = 5000000 };
-	while (lnetd_reopen(domain) < 0) {
+	for (unsigned attempts = 1; lnetd_reopen(domain) < 0; attempts++) {
+		if (attempts % 64 == 0)
+			printf("attempt %u to connect: %s\n", attempts, lnetd_text());
 		nanosleep(&pause, NULL);
 		if (pause.tv_nsec < 100000000)
 			pause.tv_nsec *= 2;
 	}
 	down = false;
 	puts("again");
-	fflush(stdout);
 }
 
 static bool input_ends(void)
@@ -257,6 +258,12 @@ static bool make(void)
 // recover ends what is left of a round that has failed, and connects again if lnetd has ended.
 static void recover(void)
 {
+	printf("retry after round %llu: answers to messages %#x, descriptors %d, end %d; lnetd has %s; open:", (unsigned long long)number,
+	       echoes, answered, confirmed, down ? "ended" : "not ended");
+	for (unsigned i = 0; i < ops_count; i++)
+		if (ops[i].open)
+			printf(" %u", i);
+	puts("");
 	failures++;
 	if (attempts < 4)
 		attempts++;
@@ -284,7 +291,6 @@ static void asker(unsigned long rounds)
 			good++;
 			attempts = 0;
 			good == 1 ? puts("up") : printf("round %llu\n", (unsigned long long)number);
-			fflush(stdout);
 			continue;
 		}
 		CHECK(!strict, "a round has failed");
@@ -367,8 +373,10 @@ static void proceed(struct slot *s, uint32_t type)
 	} else if (type == LNETD_PASSIVE_IN) {
 		verify(s->in->memory, BULK, m->life, m->number, 3);
 		m->kind = 'V';
-		if (!s->reply->open) // the message with the descriptors has long left
-			respond(s->reply, m, &s->asker);
+	}
+	if (m->kind == 'V' && !s->reply->open) { // otherwise the event of the message with the descriptors comes later
+		respond(s->reply, m, &s->asker);
+		m->kind = 0;
 	}
 }
 
@@ -381,7 +389,6 @@ static void server(void)
 		listen_again(receivers[i] = operation(MESSAGE, NULL));
 	MUST(lnetd_sync(tm, PATIENCE));
 	puts("up");
-	fflush(stdout);
 	for (;;) {
 		struct lnetd_event e;
 		int n = lnetd_events(tm, &e, 1);
@@ -415,6 +422,7 @@ static void server(void)
 int main(int argc, char **argv)
 {
 	struct lnetd_addr at;
+	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	bool serves = argc == 4 && strcmp(argv[1], "server") == 0;
 	CHECK(serves || argc == 6 || argc == 7, "usage: soak server SOCKET ADDRESS | soak asker SOCKET ADDRESS PEER LIFE [N]");
 	MUST(lnetd_addr_parse(argv[3], &at));

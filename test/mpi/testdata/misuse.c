@@ -3,16 +3,24 @@
 //	misuse             everything before, during and after LNet runs
 //	misuse early|late  lnet_mpi_init before MPI_Init_thread, or after MPI_Finalize
 //	misuse broken      lnet_mpi_init when there is no directory for the socket
+//	misuse invalid     lnet_mpi_init with LNET_MPI_SPAWN that is invalid
+//	misuse alone       lnet_mpi_init with proxies that the MPI library cannot start
+//	misuse killed      ends by a signal while LNet runs
 //
-// It prints "passed" in each rank, except for broken, which ends as lnet_mpi.h says: with MPI_Abort.
+// It prints "passed" in each rank, except for killed, and for broken, invalid and alone, which end as lnet_mpi.h says: with
+// MPI_Abort.
 #include <errno.h>
 #include <lnet_mpi.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void fail(const char *what, int got, int want)
@@ -66,6 +74,25 @@ static void running(int rank, int ranks)
 	lnetd_close(d);
 }
 
+// refuse checks that a child cannot use the socket, which it reaches by the path of its parent's descriptor.
+static void refuse(void)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	const char *name = strrchr(lnet_mpi_socket(), '/');
+	int status, n = snprintf(to.sun_path, sizeof to.sun_path, "/proc/%d/fd%s", (int)getpid(), name);
+	pid_t child = fork();
+	if (child == 0) {
+		char c;
+		int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		if (connect(s, (struct sockaddr *)&to, sizeof to) || read(s, &c, 1) > 0)
+			_exit(1);
+		_exit(0);
+	}
+	check("path", n < (int)sizeof to.sun_path && child > 0, 1);
+	check("wait", waitpid(child, &status, 0) == child, 1);
+	check("child", status, 0);
+}
+
 static void *finalize(void *unused)
 {
 	(void)unused;
@@ -99,14 +126,25 @@ static void whole(void)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	check("init", start(), 0);
 	running(rank, ranks);
-	char *socket = strdup(lnet_mpi_socket());
-	check("the socket", access(socket, F_OK), 0);
+	refuse();
+	char *path = strdup(lnet_mpi_socket());
 	end(rank);
-	check("the socket after the end", access(socket, F_OK), -1);
-	free(socket);
+	if (lnetd_open(&(lnetd *){ NULL }, path, "misuse", 0) >= 0)
+		fail("open after the end", 0, -ECONNREFUSED);
+	free(path);
 	not_running();
 	check("init after the end", start(), -EBUSY);
 	MPI_Finalize();
+}
+
+// fails checks that lnet_mpi_init fails, prints the reason, and ends the job.
+static void fails(int want)
+{
+	check("MPI", start_mpi(), 0);
+	check("init", start(), want);
+	printf("init: %s\n", lnet_mpi_text());
+	(void)fflush(stdout);
+	MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 int main(int argc, char **argv)
@@ -123,11 +161,17 @@ int main(int argc, char **argv)
 		MPI_Finalize();
 		check("late", lnet_mpi_init(0), -EINVAL);
 	} else if (!strcmp(when, "broken")) {
+		fails(-EIO);
+	} else if (!strcmp(when, "invalid")) {
+		fails(-EINVAL);
+	} else if (!strcmp(when, "alone")) {
+		fails(-EOPNOTSUPP);
+	} else if (!strcmp(when, "killed")) {
 		check("MPI", start_mpi(), 0);
-		check("broken", start(), -EIO);
-		printf("init: %s\n", lnet_mpi_text());
+		check("init", start(), 0);
+		printf("killed at %s\n", lnet_mpi_socket());
 		(void)fflush(stdout);
-		MPI_Abort(MPI_COMM_WORLD, 1);
+		raise(SIGKILL);
 	} else {
 		whole();
 	}

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LEAST_ROUNDS = 50, PAUSE_US = 500, TAG = 1 };
+enum { LEAST_ROUNDS = 10, PAUSE_US = 500, TAG = 1 };
 
 static MPI_Errhandler own;
 static pthread_t thread;
@@ -104,6 +104,8 @@ FOREIGN(Comm_set_errhandler, (MPI_Comm c, MPI_Errhandler e), (c, e))
 FOREIGN(Comm_remote_size, (MPI_Comm c, int *n), (c, n))
 FOREIGN(Comm_accept, (const char *p, MPI_Info i, int root, MPI_Comm c, MPI_Comm *n), (p, i, root, c, n))
 FOREIGN(Comm_connect, (const char *p, MPI_Info i, int root, MPI_Comm c, MPI_Comm *n), (p, i, root, c, n))
+FOREIGN(Comm_spawn_multiple, (int count, char **p, char ***a, const int *n, const MPI_Info *i, int root, MPI_Comm c, MPI_Comm *o, int *e),
+	(count, p, a, n, i, root, c, o, e))
 FOREIGN(Abort, (MPI_Comm c, int status), (c, status))
 
 int MPI_Comm_disconnect(MPI_Comm *c) {

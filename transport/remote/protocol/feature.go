@@ -27,12 +27,14 @@ const (
 	// FeatMatchBits makes lnetd choose the match bits of passive buffers: the reply to TM_START contains
 	// match bits, and the passive buffers use those that follow. lnetd refuses any others.
 	FeatMatchBits Features = 1 << 6
+	// FeatFutex lets both sides sleep on the flags of a ring file, "SQ sleeping" and "CQ sleeping", with a futex.
+	FeatFutex Features = 1 << 7
 
 	// Implemented is the set of features that this version of lnetd may grant.
-	Implemented = FeatPolling | FeatOverflow | FeatPosted | FeatMatchBits
+	Implemented = FeatPolling | FeatOverflow | FeatPosted | FeatMatchBits | FeatFutex
 )
 
-var featureNames = [...]string{"LARGE_SEGMENTS", "POLLING", "OVERFLOW", "ZERO_COPY", "HUGE_PAGES", "POSTED", "MATCH_BITS"}
+var featureNames = [...]string{"LARGE_SEGMENTS", "POLLING", "OVERFLOW", "ZERO_COPY", "HUGE_PAGES", "POSTED", "MATCH_BITS", "FUTEX"}
 
 // String returns a text such as "POLLING|0x100", or "0" if no bit is set.
 func (f Features) String() string {

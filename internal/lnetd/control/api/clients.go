@@ -99,9 +99,14 @@ type ClientTM struct {
 	Rejected    uint64 `json:"rejected"`
 	Submissions uint64 `json:"submissions"`
 	Completions uint64 `json:"completions"`
-	// Waits counts how often lnetd slept because the client submitted no operations, BellReads how
-	// often the client woke it from such a sleep, and BellWrites how often lnetd woke the client.
+	// Polls counts how often lnetd polled for operations before it slept, and Found how often that found
+	// some. Waits counts how often lnetd slept because the client submitted no operations, WordWaits how
+	// many of these sleeps were on the flag of the ring and not at its descriptor, BellReads how often
+	// the client woke lnetd, and BellWrites how often lnetd woke the client.
+	Polls      uint64 `json:"polls"`
+	Found      uint64 `json:"found"`
 	Waits      uint64 `json:"waits"`
+	WordWaits  uint64 `json:"word_waits"`
 	BellReads  uint64 `json:"bell_reads"`
 	BellWrites uint64 `json:"bell_writes"`
 }

@@ -1,19 +1,35 @@
 package api
 
+import "github.com/lnetd/lnetd/lnet"
+
 // Configuration is the configuration of a node. It is the reply to GET /v1/configuration. Its parts have
-// the same types as in the replies about single resources, but in nets, peers and routing only the fields
+// the same form as in the replies about single resources, but in nets, peers and routing only the fields
 // that can be configured are set. It omits peers that were only discovered.
 type Configuration struct {
-	Nets      []Net           `json:"nets"`
-	Routes    []Route         `json:"routes"`
-	Peers     []Peer          `json:"peers"`
-	Routing   Routing         `json:"routing"`
-	Globals   Globals         `json:"globals"`
-	UDSP      []UDSPRule      `json:"udsp"`
-	Selection []SelectionRule `json:"selection"`
+	Nets      []Net            `json:"nets"`
+	Routes    []Route          `json:"routes"`
+	Peers     []ConfiguredPeer `json:"peers"`
+	Routing   Routing          `json:"routing"`
+	Globals   Globals          `json:"globals"`
+	UDSP      []UDSPRule       `json:"udsp"`
+	Selection []SelectionRule  `json:"selection"`
 	// Lnetd holds what the section "lnetd" of a configuration file would have to contain. It omits
 	// selection rules and settings with their default values.
 	Lnetd map[string]any `json:"lnetd,omitempty"`
+}
+
+// ConfiguredPeer is a peer of a configuration. Its JSON is that of a Peer without the state, which takes most
+// of the memory and is zero in a configuration.
+type ConfiguredPeer struct {
+	Primary   lnet.NID `json:"primary_nid"`
+	MultiRail bool     `json:"multi_rail,omitempty"`
+	// NIs are all NIDs of the peer, the primary NID first.
+	NIs []ConfiguredPeerNI `json:"nis"`
+}
+
+// ConfiguredPeerNI is a NID of a configured peer.
+type ConfiguredPeerNI struct {
+	NID lnet.NID `json:"nid"`
 }
 
 // Document is the text of a configuration file.
@@ -50,6 +66,9 @@ type ConfigurationChange struct {
 	Wait bool `json:"wait,omitempty"`
 	// Dry asks for a dry run: the reply contains the changes, but they are not applied.
 	Dry bool `json:"dry,omitempty"`
+	// Minimal asks for a reply without Before and After, which are as large as the configuration. It
+	// is not part of the body, but the header "Prefer: return=minimal" (RFC 7240).
+	Minimal bool `json:"-"`
 }
 
 // ConfigurationChanged is the reply to POST /v1/configuration. It describes the changes that were made or,
@@ -64,18 +83,32 @@ type ConfigurationChanged struct {
 	// Restart lists the differences that were not applied because they need a restart of lnetd.
 	Restart []string `json:"restart"`
 	// Before and After are the configuration before and after the change. After a dry run, After is
-	// the configuration that the change would result in.
-	Before Configuration `json:"before"`
-	After  Configuration `json:"after"`
+	// the configuration that the change would result in. Both are zero, and not part of the JSON, if
+	// the request has asked for a minimal reply.
+	Before Configuration `json:"before,omitzero"`
+	After  Configuration `json:"after,omitzero"`
 }
+
+// Preference returns the setting that the header PreferHeader has in a request.
+func (c *ConfigurationChange) Preference() (minimal *bool) { return &c.Minimal }
+
+// Headers for shorter replies, as in RFC 7240.
+const (
+	// PreferHeader is the header with which a client asks for a shorter reply, and PreferMinimal is its
+	// value. Servers ignore it in requests that do not have a shorter reply.
+	PreferHeader  = "Prefer"
+	PreferMinimal = "return=minimal"
+	// PreferredHeader is the header of a shorter reply, with the value PreferMinimal.
+	PreferredHeader = "Preference-Applied"
+)
 
 // Described is the reply to POST /v1/configuration/show, whose body is a Document. It holds the current
 // state of the entries that the document names ("import --show"). A section is nil if the document does
-// not have it.
+// not have it. lnetd sends the peers last, while it reads them from the node.
 type Described struct {
+	Peers   []Peer     `json:"peers,omitempty"`
 	Nets    []Net      `json:"nets,omitempty"`
 	Routes  []Route    `json:"routes,omitempty"`
-	Peers   []Peer     `json:"peers,omitempty"`
 	Routing *Routing   `json:"routing,omitempty"`
 	Globals *Globals   `json:"globals,omitempty"`
 	UDSP    []UDSPRule `json:"udsp,omitempty"`

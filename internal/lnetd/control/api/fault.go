@@ -9,7 +9,7 @@ import (
 // instructions for operators can rely on them.
 type Code string
 
-// Codes for errors of starting lnetd, and of connecting to it from lnetdctl.
+// Codes for errors of starting lnetd, and of lnetdctl.
 const (
 	CodeConfigInvalid     Code = "config-invalid"      // the configuration is invalid
 	CodeConfigUnreadable  Code = "config-unreadable"   // the configuration file cannot be read
@@ -21,6 +21,7 @@ const (
 	CodeInheritedSocket   Code = "inherited-socket"    // a socket passed by systemd cannot be used
 	CodeInterface         Code = "interface"           // an NI cannot be brought up
 	CodeDaemonUnreachable Code = "daemon-unreachable"  // lnetdctl cannot connect to lnetd
+	CodeFileUnwritable    Code = "file-unwritable"     // lnetdctl cannot write a file
 )
 
 // Codes for rejected requests.

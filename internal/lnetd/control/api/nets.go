@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -23,6 +25,7 @@ type NI struct {
 	NID        lnet.NID      `json:"nid"`
 	Status     string        `json:"status"`                  // "up" or "down"
 	Reason     string        `json:"status_reason,omitempty"` // why it is down
+	Since      time.Time     `json:"status_since,omitzero"`   // when it was added, or its status last changed
 	Interfaces []string      `json:"interfaces,omitempty"`
 	Statistics Statistics    `json:"statistics"`
 	UDSP       UDSPInfo      `json:"udsp_info"`

@@ -16,8 +16,9 @@ const (
 	DocumentPatience = 10 * time.Minute
 )
 
-// TargetsPatience returns the maximum duration of a request that waits for each of n targets, one after the
-// other, for at most timeout.
-func TargetsPatience(n int, timeout time.Duration) time.Duration {
-	return ReplyPatience + time.Duration(n)*timeout
+// TargetsPatience returns the maximum duration of a request that waits for each of n targets for at most timeout, for
+// atOnce targets at a time.
+func TargetsPatience(n, atOnce int, timeout time.Duration) time.Duration {
+	rounds := (n + atOnce - 1) / atOnce
+	return ReplyPatience + time.Duration(rounds)*timeout
 }

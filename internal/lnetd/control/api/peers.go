@@ -31,6 +31,9 @@ type Peer struct {
 	// has been sent to it, and it was not configured. A backup omits such a peer, and lnetd
 	// removes it after a while.
 	Unanswered bool `json:"unanswered,omitempty"`
+	// Unused is true if no message has ever arrived from the peer, no program's message has
+	// been sent to it, and it has not been discovered.
+	Unused bool `json:"unused,omitempty"`
 	// NIs are the peer's NIDs, grouped by net. The net of the primary NID comes first.
 	NIs []PeerNI `json:"nis"`
 }

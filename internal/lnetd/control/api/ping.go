@@ -10,6 +10,8 @@ import (
 const (
 	// PingTargetsMax is the maximum number of targets of one request.
 	PingTargetsMax = 1024
+	// PingsAtOnce is the maximum number of targets of one request that are pinged at the same time.
+	PingsAtOnce = 32
 	// PingTimeout is the default timeout of each target.
 	PingTimeout = 180 * time.Second
 	// PingTimeoutMax is the largest timeout that a request may set.
@@ -18,7 +20,7 @@ const (
 
 // PingRequest is the body of POST /v1/ping.
 type PingRequest struct {
-	// NIDs are pinged one after the other. Each is a NID, or a process ID such as
+	// NIDs are pinged PingsAtOnce at a time. Each is a NID, or a process ID such as
 	// "12345-10.0.0.1@tcp".
 	NIDs []string `json:"nids,omitempty"`
 	// Source is the local NID to ping from; if it is empty, lnetd chooses it.
@@ -44,9 +46,15 @@ type PingResult struct {
 	MultiRail bool     `json:"multi_rail"`
 	// PID is the process ID of the process that answered.
 	PID lnet.PID `json:"pid,omitempty"`
+	// RTT is the time in nanoseconds from the ping until the answer. It includes the time to connect, if there was
+	// no connection. It is not set for a discovery.
+	RTT int64 `json:"rtt_nsec,omitempty"`
 	// NIDs are the NIDs that the target has reported, without 0@lo.
-	NIDs  []lnet.NID `json:"nids,omitempty"`
-	Error *Fault     `json:"error,omitempty"`
+	NIDs []lnet.NID `json:"nids,omitempty"`
+	// Sender is the neighbour from which the answer to a ping arrived: the target, or the gateway through which
+	// the target has answered.
+	Sender lnet.NID `json:"sender,omitzero"`
+	Error  *Fault   `json:"error,omitempty"`
 }
 
 // Patience returns the timeout of each target: Timeout, limited to PingTimeoutMax, or the default.

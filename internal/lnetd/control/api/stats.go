@@ -6,6 +6,15 @@ type Stats struct {
 	// Drops counts dropped messages by reason. Refusals counts rejected connections of peers by reason.
 	Drops    []Reason `json:"drops"`
 	Refusals []Reason `json:"refusals"`
+	// Log counts log lines that were not written at once. A reset keeps it.
+	Log LogCounts `json:"log"`
+}
+
+// LogCounts counts events that had no log line of their own when they happened.
+type LogCounts struct {
+	Summarized uint64 `json:"summarized"`  // reported in a later line
+	OverBudget uint64 `json:"over_budget"` // those of them that were summarized because a budget was used up
+	Omitted    uint64 `json:"omitted"`     // debug lines that were left out
 }
 
 // Reason is the number of events that had the same reason.

@@ -13,6 +13,12 @@ type Version struct {
 	Go      string    `json:"go"`      // toolchain: "go1.26.0"
 	PID     int       `json:"pid"`
 	Started time.Time `json:"started"`
+	// Uptime is the time in seconds since the start, by a clock that is never set. Differences of it are the time
+	// between two samples of counters.
+	Uptime float64 `json:"uptime_seconds"`
+	// Stuck names the internal loops of the node that make no progress, separated by commas. That is a bug in
+	// lnetd.
+	Stuck string `json:"stuck,omitempty"`
 }
 
 // packaged and revision are the version and the commit of the sources if this program was built for a package.

@@ -50,6 +50,15 @@ func Find() *Client {
 }
 
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	unix, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: unix}, nil
+}
+
+// connect returns a connection with the socket, if the client may use the daemon.
+func (c *Client) connect(ctx context.Context) (net.Conn, error) {
 	d := net.Dialer{Timeout: api.HeadPatience}
 	unix, err := d.DialContext(ctx, "unix", c.path)
 	if err != nil {
@@ -61,7 +70,7 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 			return nil, &foreignError{owner}
 		}
 	}
-	return &conn{Conn: unix}, nil
+	return unix, nil
 }
 
 // Path returns the path of the control socket.
@@ -121,6 +130,9 @@ func send[Request, Reply any](
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if p, ok := any(&r).(interface{ Preference() *bool }); ok && *p.Preference() {
+		req.Header.Set(api.PreferHeader, api.PreferMinimal)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreachable(err)
@@ -134,7 +146,7 @@ func send[Request, Reply any](
 
 // read decodes the body of a response into reply. If the response is a refusal, read returns its fault.
 func (c *Client) read(resp *http.Response, reply any) error {
-	b, err := io.ReadAll(io.LimitReader(resp.Body, replyBodyMax+1))
+	b, err := readBody(resp)
 	switch {
 	case err != nil:
 		return c.unreachable(err)
@@ -152,6 +164,17 @@ func (c *Client) read(resp *http.Response, reply any) error {
 		return c.garbled(err)
 	}
 	return nil
+}
+
+// readBody returns the body of a response. If it is longer than replyBodyMax, readBody may return only its
+// beginning, which is longer too.
+func readBody(resp *http.Response) ([]byte, error) {
+	if n := resp.ContentLength; n >= 0 && n <= replyBodyMax {
+		b := make([]byte, n)
+		_, err := io.ReadFull(resp.Body, b)
+		return b, err
+	}
+	return io.ReadAll(io.LimitReader(resp.Body, replyBodyMax+1))
 }
 
 func (c *Client) garbled(err error) error {

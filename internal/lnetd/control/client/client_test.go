@@ -38,38 +38,18 @@ func TestGarbledAnswers(t *testing.T) {
 		"error, no fault": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400); _, _ = w.Write([]byte("{}")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(testenv.SocketDir(t), "c.sock")
-			l, err := net.Listen("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := &http.Server{Handler: answer}
-			served := make(chan struct{})
-			go func() { _ = s.Serve(l); close(served) }()
-			defer func() { _ = s.Close(); <-served }()
-			c := New(path)
-			defer c.Close()
-			_, err = c.Version(t.Context())
+			c, _ := clientOf(t, answer)
+			_, err := c.Version(t.Context())
 			wantFault(t, err, api.CodeInternal)
 		})
 	}
 }
 
 func TestFewerResultsThanTargets(t *testing.T) {
-	path := filepath.Join(testenv.SocketDir(t), "c.sock")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	c, _ := clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"results":[]}`))
-	})}
-	served := make(chan struct{})
-	go func() { _ = s.Serve(l); close(served) }()
-	defer func() { _ = s.Close(); <-served }()
-	c := New(path)
-	defer c.Close()
-	_, err = c.Ping(t.Context(), api.PingRequest{NIDs: []string{"10.0.0.1@tcp"}})
+	})
+	_, err := c.Ping(t.Context(), api.PingRequest{NIDs: []string{"10.0.0.1@tcp"}})
 	wantFault(t, err, api.CodeInternal)
 }
 
@@ -81,4 +61,27 @@ func wantFault(t *testing.T, err error, code api.Code) *api.Fault {
 		t.Fatalf("%v, want %s", err, code)
 	}
 	return f
+}
+
+// serveOn serves requests on a listener by h until the end of the test.
+func serveOn(t *testing.T, l net.Listener, h http.HandlerFunc) {
+	t.Helper()
+	s := &http.Server{Handler: h}
+	served := make(chan struct{})
+	go func() { _ = s.Serve(l); close(served) }()
+	t.Cleanup(func() { _ = s.Close(); <-served })
+}
+
+// clientOf returns a client of a server that serves requests by h until the end of the test, and the path of its socket.
+func clientOf(t *testing.T, h http.HandlerFunc) (c *Client, path string) {
+	t.Helper()
+	path = filepath.Join(testenv.SocketDir(t), "c.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveOn(t, l, h)
+	c = New(path)
+	t.Cleanup(c.Close)
+	return c, path
 }

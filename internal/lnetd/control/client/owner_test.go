@@ -61,13 +61,10 @@ func TestDirectoryOwners(t *testing.T) {
 func answerOn(t *testing.T, l net.Listener) (asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	serveOn(t, l, func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		_, _ = w.Write([]byte(`{"program":"lnetd","version":"v6.6.6"}`))
-	})}
-	served := make(chan struct{})
-	go func() { _ = s.Serve(l); close(served) }()
-	t.Cleanup(func() { _ = s.Close(); <-served })
+	})
 	return asked
 }
 

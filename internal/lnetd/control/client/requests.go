@@ -46,14 +46,9 @@ func (c *Client) Configuration(ctx context.Context) (api.Configuration, error) {
 }
 
 // ChangeConfiguration changes the configuration according to a document and returns the changes. In a dry run
-// it only returns them.
+// it only returns them. With r.Minimal the result has no configurations.
 func (c *Client) ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error) {
 	return call(ctx, c, endpoint.ChangeConfiguration, r)
-}
-
-// Described returns the current state of the entries in a document.
-func (c *Client) Described(ctx context.Context, d api.Document) (api.Described, error) {
-	return call(ctx, c, endpoint.Described, d)
 }
 
 // Errands returns the pings and discoveries that a document requests. It does not run them.

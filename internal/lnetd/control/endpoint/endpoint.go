@@ -36,9 +36,15 @@ type Info struct {
 	Patience time.Duration
 	// Document reports whether the body contains a configuration document, which may be large.
 	Document bool
+	// Media is the media type of the reply, if the reply is a stream.
+	Media string
 	// WithoutLNet reports whether lnetd serves the request even if LNet is not configured.
 	WithoutLNet bool
 }
+
+// Stream is the reply of an endpoint that sends data until the client disconnects, lnetd stops, or there are no more.
+// The data are not decoded.
+type Stream struct{}
 
 // Query holds the query parameters of a request by name. Parameters with an empty value are not sent.
 type Query map[string]string
@@ -77,6 +83,13 @@ func declare[Request, Reply any](method, path, does string) Endpoint[Request, Re
 func get[Reply any](path, does string, parameters ...string) Endpoint[Query, Reply] {
 	e := declare[Query, Reply]("GET", path, does)
 	e.Parameters = parameters
+	return e
+}
+
+// stream declares a GET request whose reply is a stream of the media type media.
+func stream(path, media, does string, parameters ...string) Endpoint[Query, Stream] {
+	e := get[Stream](path, does, parameters...)
+	e.Media = media
 	return e
 }
 

@@ -79,6 +79,12 @@ var (
 
 	Stats      = get[api.Stats]("/v1/stats", "the node's counters, drops and refusals by reason")
 	ResetStats = change[api.Done]("/v1/stats/reset", "reset them to zero, and those of NIs and peers")
+
+	Events = stream("/v1/events", "application/jsonl", "what has happened to the node, a line for each event", "since", "kind", "follow").
+		takes("`since`, a time as in RFC 3339; `kind`, several with commas in between; `follow`: `true` or `false`").withoutLNet()
+	Capture = stream("/v1/capture", "application/x-pcapng", "record LNet messages, in the format pcapng",
+		"nid", "net", "portal", "type", "payload", "count", "duration").
+		takes("lists with commas of `nid`, `net`, `portal` and `type`; `payload`, `count`; `duration`, such as `10s`")
 )
 
 // LstPath is the beginning of the paths of all commands of lst. The name of the command follows.

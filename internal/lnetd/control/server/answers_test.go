@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"testing"
@@ -38,8 +39,12 @@ func (r *router) ChangeConfiguration(context.Context, api.ConfigurationChange) (
 	return api.ConfigurationChanged{After: api.Configuration{Routes: r.routes}}, nil
 }
 
-func (r *router) Described(context.Context, api.Document) (api.Described, error) {
-	return api.Described{Routes: r.routes}, nil
+func (r *router) Described(context.Context, api.Document) (api.Described, []lnet.NID, error) {
+	return api.Described{Routes: r.routes}, nil, nil
+}
+
+func (r *router) PeersOf(context.Context, []lnet.NID) iter.Seq2[api.Peer, error] {
+	return func(func(api.Peer, error) bool) {}
 }
 
 // routesOver reads a reply from a connection. It returns the routes in it, or an error if the reply

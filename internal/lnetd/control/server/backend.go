@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/lnetd/lnetd/discovery"
+	"github.com/lnetd/lnetd/internal/lnetd/capture"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node/fault"
@@ -56,10 +57,12 @@ type Backend interface {
 	Configuration(ctx context.Context) (api.Configuration, error)
 	// ChangeConfiguration changes the configuration according to a document, as a whole or not at
 	// all. A dry run returns the changes without making them. It is called outside InTurn, and
-	// calls InTurn itself only to read the node's state.
+	// calls InTurn itself only to read the node's state. If r.Minimal is set, the result need not
+	// have the configurations before and after the change.
 	ChangeConfiguration(ctx context.Context, r api.ConfigurationChange) (api.ConfigurationChanged, error)
-	// Described returns the current state of the entries in a document. It changes nothing.
-	Described(ctx context.Context, d api.Document) (api.Described, error)
+	// Described returns the current state of the entries in a document, except peers. Of these it
+	// returns the NIDs that the document names, in order. It changes nothing.
+	Described(ctx context.Context, d api.Document) (api.Described, []lnet.NID, error)
 	// Errands returns the pings and discoveries that a document requests. It does not run them.
 	Errands(ctx context.Context, d api.Document) ([]api.Errand, error)
 
@@ -83,6 +86,9 @@ type Backend interface {
 	// peers. It omits a peer that is only this node itself. An error ends the sequence (see
 	// node.Admin.PeersAfter). The NIs of a peer are valid only until the next iteration.
 	Peers(ctx context.Context, after discovery.PeerID) iter.Seq2[api.Peer, error]
+	// PeersOf yields the peers that have the given NIDs, in the order of the NIDs, and each peer once. It
+	// skips NIDs without a peer. Otherwise it is like Peers. The sequence can be used once.
+	PeersOf(ctx context.Context, nids []lnet.NID) iter.Seq2[api.Peer, error]
 	// Peer returns the peer that has the NID, or false if no peer has it.
 	Peer(nid lnet.NID) (api.Peer, bool)
 	// AddPeer creates a configured peer or, if the peer exists, adds NIDs to it, all or none (see
@@ -153,6 +159,11 @@ type Backend interface {
 	// DropClient disconnects a client, and does not wait until its operations have ended. It
 	// returns ENOENT if no client has the ID.
 	DropClient(id uint64) error
+
+	// Events returns the events that the filter selects. The kinds in it exist.
+	Events(f api.EventFilter) Stream
+	// Capture starts to record messages, until ctx is done. The server limits how many captures run at a time.
+	Capture(ctx context.Context, f capture.Filter) (Stream, error)
 
 	// Stats returns the node's counters.
 	Stats() api.Stats

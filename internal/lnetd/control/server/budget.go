@@ -122,7 +122,9 @@ type progressBody struct {
 
 func (b *progressBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.received += n; b.received >= bodyProgress {
+	// At the end of the body net/http has removed the deadline. Another one would cancel the request while it is
+	// being processed.
+	if b.received += n; b.received >= bodyProgress && err == nil {
 		b.received = 0
 		_ = b.extend() // on failure the old deadline stays
 	}

@@ -2,7 +2,10 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
+	"strings"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
@@ -20,6 +23,7 @@ func (h *handlers) configuration(ctx context.Context, _ *endpoint.Query) (api.Co
 	if err != nil {
 		return c, describedError("cannot read the configuration", api.CodeInternal, err)
 	}
+	c.Peers = listed(c.Peers)
 	return c, nil
 }
 
@@ -44,6 +48,11 @@ func (h *handlers) changeConfiguration(ctx context.Context, r *api.Configuration
 	if err != nil {
 		return done, describedError("the configuration cannot be changed", api.CodeConfigInvalid, err)
 	}
+	if r.Minimal {
+		done.Before, done.After = api.Configuration{}, api.Configuration{}
+	} else {
+		done.Before.Peers, done.After.Peers = listed(done.Before.Peers), listed(done.After.Peers)
+	}
 	done.Commands, done.Warnings, done.Restart = listed(done.Commands), listed(done.Warnings), listed(done.Restart)
 	return done, nil
 }
@@ -52,16 +61,28 @@ func tooLong() *api.Fault {
 	return &api.Fault{Code: api.CodeConfigInvalid, Errno: -27, Text: "the document is too long", Remedy: fmt.Sprintf("the limit is %d MiB: split it", api.DocumentMax>>20)}
 }
 
-// described returns the current state of the entries in a document.
-func (h *handlers) described(ctx context.Context, d *api.Document) (api.Described, *api.Fault) {
+// described returns the current state of the entries in a document. The reply is generated while it is sent,
+// after ctx has ended, because it may be much longer than the document.
+func (h *handlers) described(ctx context.Context, d *api.Document) (reply list[api.Described, api.Peer], _ *api.Fault) {
 	if len(d.Text) > api.DocumentMax {
-		return api.Described{}, tooLong()
+		return reply, tooLong()
 	}
-	found, err := h.Backend.Described(ctx, *d)
+	found, nids, err := h.Backend.Described(ctx, *d)
 	if err != nil {
-		return found, describedError("the document cannot be shown", api.CodeConfigInvalid, err)
+		return reply, describedError("the document cannot be shown", api.CodeConfigInvalid, err)
 	}
-	return found, nil
+	head, err := json.Marshal(found)
+	if err != nil {
+		return reply, unanswered(err)
+	}
+	c := newCompact(api.PeersDetail)
+	reply = list[api.Described, api.Peer]{
+		streams: true, items: h.Backend.PeersOf(context.WithoutCancel(ctx), nids),
+		encode: func(b []byte, p *api.Peer) ([]byte, error) { return c.append(b, p) },
+		head:   strings.TrimPrefix(string(head[1:len(head)-1])+",", ","),
+		held:   len(head) + len(nids)*int(reflect.TypeFor[lnet.NID]().Size()),
+	}
+	return reply, nil
 }
 
 func (h *handlers) errands(ctx context.Context, d *api.Document) (api.Errands, *api.Fault) {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -118,7 +119,7 @@ func TestDocumentsAreReadWhileOthersChange(t *testing.T) {
 	err := d.InTurn(t.Context(), func() {
 		ctx := t.Context()
 		_, planned := c.ChangeConfiguration(ctx, api.ConfigurationChange{Mode: api.ModeReplace, Dry: true})
-		_, described := c.Described(ctx, api.Document{})
+		_, _, described := c.Described(ctx, api.Document{})
 		_, errands := c.Errands(ctx, api.Document{})
 		if err := errors.Join(planned, described, errands); err != nil {
 			t.Error(err)
@@ -194,4 +195,93 @@ func addNet(t *testing.T, c *client.Client, r api.NetAddition) error {
 	t.Helper()
 	_, err := c.AddNet(t.Context(), r)
 	return err
+}
+
+// A client that prefers a minimal reply gets the changes without the configurations.
+func TestMinimalReply(t *testing.T) {
+	whole := api.Configuration{Routes: []api.Route{{Net: lnet.MakeNet(lnet.TypeTCP, 9), Gateway: lnet.LoopbackNID}}}
+	d := &controltest.Daemon{ChangeFunc: func(api.ConfigurationChange) (api.ConfigurationChanged, error) {
+		return api.ConfigurationChanged{Commands: []string{"route add"}, Before: whole, After: whole}, nil
+	}}
+	c, _ := serve(t, d)
+	for _, minimal := range []bool{true, false} {
+		done, err := c.ChangeConfiguration(t.Context(), api.ConfigurationChange{Mode: api.ModeAdd, Minimal: minimal})
+		if err != nil || len(done.Commands) != 1 || (len(done.Before.Routes) == 0) != minimal || (len(done.After.Routes) == 0) != minimal {
+			t.Errorf("minimal %t: %+v, %v", minimal, done, err)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, "/v1/configuration", strings.NewReader(`{"mode":"wrong"}`))
+	r.Header.Set("Prefer", "return=minimal")
+	w := httptest.NewRecorder()
+	(&server.Server{Backend: d}).Handler().ServeHTTP(w, r)
+	if w.Code == http.StatusOK || w.Header().Get("Preference-Applied") != "" {
+		t.Errorf("status %d of a refusal, with the headers %v", w.Code, w.Header())
+	}
+	for prefer, applied := range map[string]string{"return=minimal": "return=minimal", "wait=1, Return=Minimal": "return=minimal", "return=representation": ""} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/configuration", strings.NewReader(`{"name":"d","text":"","mode":"add"}`))
+		r.Header.Set("Prefer", prefer)
+		w := httptest.NewRecorder()
+		(&server.Server{Backend: d}).Handler().ServeHTTP(w, r)
+		if got := w.Header().Get("Preference-Applied"); got != applied || strings.Contains(w.Body.String(), `"before"`) == (applied != "") {
+			t.Errorf("%s: applied %q, %s", prefer, got, w.Body)
+		}
+	}
+}
+
+// The entries of a document are sent one after the other. If the list of peers cannot be completed, or the
+// caller stops, the rest is not sent.
+func TestDescribedPeers(t *testing.T) {
+	d := &controltest.Daemon{DescribedFunc: func(api.Document) (api.Described, error) {
+		return api.Described{
+			Routes: []api.Route{{Net: lnet.MakeNet(lnet.TypeTCP, 9), Gateway: lnet.LoopbackNID, Hops: 7}}, Details: map[string]int64{"route": 1},
+			Peers: []api.Peer{aPeer("10.0.0.1@tcp", "10.1.0.1@tcp1"), aPeer("10.0.0.2@tcp"), aPeer("10.0.0.3@tcp")},
+		}, nil
+	}}
+	c, _ := serve(t, d)
+	for _, most := range []int{3, 1} {
+		found, peers, err := c.Described(t.Context(), api.Document{})
+		if err != nil || len(found.Routes) != 1 || found.Routes[0].Hops != 7 || found.Details["route"] != 1 {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		var got []api.Peer
+		for p, err := range peers {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, p); len(got) == most {
+				break
+			}
+		}
+		want := []api.Peer{aPeer("10.0.0.1@tcp", "10.1.0.1@tcp1"), aPeer("10.0.0.2@tcp"), aPeer("10.0.0.3@tcp")}[:most]
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b lnet.NID) bool { return a == b })); diff != "" {
+			t.Error(diff)
+		}
+	}
+	interrupted := &failingPeers{Daemon: d}
+	c, _ = serve(t, interrupted)
+	_, peers, err := c.Described(t.Context(), api.Document{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err = range peers {
+		n++
+	}
+	if n < 2 || api.FaultOf(err).Code != api.CodeDaemonUnreachable {
+		t.Errorf("%d elements, the last with %v", n, err)
+	}
+}
+
+// failingPeers is a daemon that fails after it has yielded more than a page of peers.
+type failingPeers struct{ *controltest.Daemon }
+
+func (f *failingPeers) PeersOf(context.Context, []lnet.NID) iter.Seq2[api.Peer, error] {
+	return func(yield func(api.Peer, error) bool) {
+		for range 10_000 {
+			if !yield(aPeer("10.0.0.1@tcp"), nil) {
+				return
+			}
+		}
+		yield(api.Peer{}, errors.New("the node is closed"))
+	}
 }

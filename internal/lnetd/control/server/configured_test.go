@@ -12,8 +12,7 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// TestConfiguredPeersTakeLittleRoom checks that the answer to a document decodes to the value it
-// was encoded from, and needs few bytes per peer.
+// The answer to a document decodes to the value it was encoded from, and needs few bytes for each peer.
 func TestConfiguredPeersTakeLittleRoom(t *testing.T) {
 	const peers, most = 1000, 100 // bytes of each
 	c := api.Configuration{
@@ -25,14 +24,13 @@ func TestConfiguredPeersTakeLittleRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Peers = append(c.Peers, api.Peer{Primary: nid, MultiRail: true, NIs: []api.PeerNI{{NID: nid}}})
+		c.Peers = append(c.Peers, api.ConfiguredPeer{Primary: nid, MultiRail: true, NIs: []api.ConfiguredPeerNI{{NID: nid}}})
 	}
-	c.Peers[1].NIs[0].Health.Value = 7
 	none := c
-	none.Peers = []api.Peer{}
+	none.Peers = []api.ConfiguredPeer{}
 	for _, v := range []any{c, api.ConfigurationChanged{
 		Commands: []string{"peer add"}, Warnings: []api.Problem{}, Restart: []string{"x"}, Before: none, After: c,
-	}, api.Described{Peers: c.Peers, Nets: c.Nets}} {
+	}} {
 		body, fault := encode(t.Context(), v)
 		if fault != nil {
 			t.Fatal(fault)

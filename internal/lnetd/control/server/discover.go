@@ -20,7 +20,7 @@ func (h *handlers) discover(w http.ResponseWriter, r *http.Request, req *api.Dis
 	if fault != nil {
 		return api.PingReply{}, fault
 	}
-	return h.each(w, r, req.NIDs, api.PingTimeout, func(ctx context.Context, i int) (api.PingResult, error) {
+	return h.each(w, r, req.NIDs, 1, api.PingTimeout, func(ctx context.Context, i int) (api.PingResult, error) {
 		p, err := h.Backend.Discover(ctx, nids[i], req.Force)
 		if err != nil {
 			return api.PingResult{}, err

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
@@ -83,6 +84,39 @@ func TestDocumentsShareMemory(t *testing.T) {
 		if b.done != connections {
 			t.Errorf("%d documents were done", b.done)
 		}
+	})
+}
+
+// slow is a Backend whose changes take longer than the rest of a body may.
+type slow struct{ changing }
+
+func (s *slow) ChangeConfiguration(ctx context.Context, _ api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	time.Sleep(3 * bodyTimeout)
+	return api.ConfigurationChanged{}, context.Cause(ctx)
+}
+
+// TestLongChange checks that the time limit for the body of a request ends with the body, also if that ends where the
+// limit is extended.
+func TestLongChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial, end := servePipes(t, &Server{Backend: &slow{}})
+		defer end()
+		conn := dial()
+		defer func() { _ = conn.Close() }()
+		body := `{"mode": "add", "text": "x", "dry": true}`
+		body += strings.Repeat(" ", bodyProgress-len(body))
+		go func() {
+			_, _ = fmt.Fprintf(conn, "POST /v1/configuration HTTP/1.1\r\nHost: lnetd\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		}()
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusOK {
+			text, _ := io.ReadAll(resp.Body)
+			t.Errorf("status %d: %s", resp.StatusCode, text)
+		}
+		_ = resp.Body.Close()
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
+	"github.com/lnetd/lnetd/internal/lnetd/control/server"
 	"github.com/lnetd/lnetd/internal/testing/controltest"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/selection"
@@ -69,6 +70,8 @@ var examples = []example{
 	{"POST", "/v1/lnet", `{"configured":true,"all":true}`},
 	{"GET", "/v1/stats", ""},
 	{"POST", "/v1/stats/reset", `{}`},
+	{"GET", "/v1/events?kind=ni", ""},
+	{"GET", "/v1/capture?type=put,get&count=100", ""},
 	{"GET", "/v1/clients", ""},
 	{"DELETE", "/v1/clients", `{"id":7}`},
 	{"DELETE", "/v1/clients", `{"id":7}`},
@@ -112,10 +115,10 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 	counts := api.MessageCounts{Put: 40, Get: 2, Reply: 2, Ack: 38}
 	noPolicy := api.UDSPInfo{NetPriority: -1, NIDPriority: -1}
 	return &controltest.Daemon{
-		Is:   api.Version{Program: "lnetd", Version: "v1.2.3", Go: "go1.26.0", PID: 4711, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Is:   api.Version{Program: "lnetd", Version: "v1.2.3", Go: "go1.26.0", PID: 4711, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Uptime: 3600.5},
 		Logs: api.Log{Level: "info", Configured: "info", Format: "json"},
 		NetList: []api.Net{{Net: tcp, NIs: []api.NI{{
-			NID: nid("10.0.0.1@tcp"), Status: "up", Interfaces: []string{"eth0"},
+			NID: nid("10.0.0.1@tcp"), Status: "up", Since: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC), Interfaces: []string{"eth0"},
 			Statistics: api.Statistics{Sent: 82, Received: 80, PutAck: api.Latency{Samples: 38, Min: 90_000, Max: 400_000, Avg: 120_000}},
 			UDSP:       noPolicy, Sent: counts, Received: counts, Health: api.HealthStats{Value: 1000},
 			Tunables: api.Tunables{PeerTimeout: 180, PeerCredits: 8, Credits: 256},
@@ -136,7 +139,7 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 		}},
 		Totals:   api.Counters{Committed: 1, CommittedMax: 12, Sent: 82, Received: 80, SentBytes: 41_000, ReceivedBytes: 40_960},
 		Drops:    []api.Reason{{Reason: "no portal entry", Count: 2}},
-		Refusals: []api.Reason{{Reason: "too many connections", Count: 1}},
+		Refusals: []api.Reason{{Reason: "too many connections", Count: 1}}, LogCounts: api.LogCounts{Summarized: 12, OverBudget: 3},
 		Guests: api.Clients{Socket: "/run/lnetd/lnetd.sock", Clients: []api.ClientInfo{{
 			ID: 7, PID: 4711, UID: 1000, GID: 1000, Program: "store", Cgroup: "/system.slice/store.service", Rule: "servers",
 			Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Buffers: 2, Areas: 1, Bytes: 1 << 20, Requests: 9,
@@ -155,6 +158,13 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 		DescribedFunc: func(api.Document) (api.Described, error) {
 			return api.Described{Routes: []api.Route{{Net: lnet.MakeNet(lnet.TypeO2IB, 0), Gateway: nid("10.0.0.7@tcp"), Hops: 2, Up: true}}}, nil
 		},
+		EventsFunc: func(api.EventFilter) server.Stream {
+			lines := make(chan string, 1)
+			lines <- `{"number":17,"time":"2026-01-02T03:04:05.678Z","kind":"ni","level":"warn","subject":"10.0.0.1@tcp",` +
+				`"text":"link changed","details":{"cause":"no carrier","link":"down"}}` + "\n"
+			close(lines)
+			return controltest.Lines(lines)
+		},
 		ErrandsFunc: func(api.Document) ([]api.Errand, error) {
 			return []api.Errand{{Ping: &api.PingRequest{NIDs: []string{"10.0.0.2@tcp"}}}}, nil
 		},
@@ -162,7 +172,7 @@ func exampleDaemon(lst *console.Console) *controltest.Daemon {
 			if to.NID != nid("10.0.0.2@tcp") {
 				return api.PingResult{}, context.DeadlineExceeded
 			}
-			return api.PingResult{Primary: to.NID, MultiRail: true, PID: lnet.PIDLustre, NIDs: nids("10.0.0.2@tcp", "10.0.1.2@tcp1")}, nil
+			return api.PingResult{Primary: to.NID, MultiRail: true, PID: lnet.PIDLustre, RTT: 412_000, NIDs: nids("10.0.0.2@tcp", "10.0.1.2@tcp1")}, nil
 		},
 		DiscoverFunc: func(_ context.Context, n lnet.NID, _ bool) (api.Peer, error) {
 			return api.Peer{Primary: n, MultiRail: true, NIs: []api.PeerNI{{NID: n}}}, nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,11 +11,13 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
+	"github.com/lnetd/lnetd/internal/lnetd/spelling"
 	"github.com/lnetd/lnetd/lnet"
 )
 
@@ -31,6 +34,9 @@ const (
 type operation struct {
 	*endpoint.Info
 	do handler
+	// ends reports whether a request with the query ends by itself, so that it needs no place among the requests whose
+	// number is limited. If it is nil, all requests need one.
+	ends func(query url.Values) bool
 }
 
 // read returns what a request sends: its query parameters if the endpoint's Request is a Query, and
@@ -51,7 +57,7 @@ func read[Request, Reply any](e endpoint.Endpoint[Request, Reply], r *http.Reque
 func handle[Request, Reply any](
 	e endpoint.Endpoint[Request, Reply], do func(w http.ResponseWriter, r *http.Request, sent *Request) (Reply, *api.Fault),
 ) operation {
-	return operation{e.Info, func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+	return operation{Info: e.Info, do: func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		sent, fault := read(e, r)
 		if fault != nil {
 			return nil, fault
@@ -139,11 +145,16 @@ func atOnce(_ context.Context, _ *endpoint.Info, do func() *api.Fault) *api.Faul
 func scheduled[Request, Reply any](
 	e endpoint.Endpoint[Request, Reply], turnOf func(*Request) serializer, do func(ctx context.Context, r *Request) (Reply, *api.Fault),
 ) operation {
-	return operation{e.Info, func(_ http.ResponseWriter, r *http.Request) (any, *api.Fault) {
+	return operation{Info: e.Info, do: func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
 		ctx, cancel := context.WithTimeout(r.Context(), e.Patience-replyMargin)
 		defer cancel()
 		var body any
 		sent, fault := read(e, r)
+		p, ok := any(sent).(interface{ Preference() *bool })
+		minimal := ok && prefersMinimal(r.Header)
+		if minimal {
+			*p.Preference() = true
+		}
 		if fault == nil {
 			fault = turnOf(sent)(ctx, e.Info, func() *api.Fault {
 				reply, f := do(ctx, sent)
@@ -153,8 +164,23 @@ func scheduled[Request, Reply any](
 				return f
 			})
 		}
+		if minimal && fault == nil {
+			w.Header().Set(api.PreferredHeader, api.PreferMinimal)
+		}
 		return answered(body, fault)
 	}}
+}
+
+// prefersMinimal reports whether the headers of a request ask for a minimal reply (RFC 7240).
+func prefersMinimal(headers http.Header) bool {
+	for _, list := range headers.Values(api.PreferHeader) {
+		for preference := range strings.SplitSeq(list, ",") {
+			if strings.EqualFold(strings.TrimSpace(preference), api.PreferMinimal) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // readOnlySlot is the serializer for requests with a document that change nothing. They do not wait for
@@ -230,7 +256,7 @@ func (q query) net() (lnet.Net, *api.Fault) {
 	if err != nil {
 		return net, api.Fault{
 			Code: api.CodeNetUnknown, Errno: -2, Text: "cannot parse net",
-			Remedy: "give a net such as tcp, tcp1 or o2ib",
+			Remedy: cmp.Or(spelling.DidYouMean(spelling.NetType(text)), "give a net such as tcp, tcp1 or o2ib"),
 		}.Because(err)
 	}
 	return net, nil
@@ -287,6 +313,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, body 
 // send sends an encoded reply with an HTTP status.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b))) // so that the client needs no larger buffer
 	w.WriteHeader(status)
 	p := pages{w: w, conn: connectionOf(r)}
 	if err := p.write(b); err != nil {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"reflect"
+	"strings"
 	"syscall"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
@@ -24,8 +25,12 @@ type list[Reply, T any] struct {
 	// the member "next", with which the client requests the next part. The value of the member is the
 	// result of after for the last item.
 	after func(last *T) string
-	// rest is the JSON text of further members after the array, each preceded by a comma.
-	rest string
+	// head is the JSON text of members before the array, each followed by a comma, and rest that of
+	// members after the array, each preceded by a comma.
+	head, rest string
+	// held is the memory in bytes that a list needs until it has been sent. It counts towards the limit of
+	// waiting replies.
+	held int
 }
 
 // partSize is the approximate size in bytes of a part of a list.
@@ -53,7 +58,10 @@ type literal interface {
 func (l list[Reply, T]) lazy() bool { return l.streams }
 
 func (l list[Reply, T]) writeTo(ctx context.Context, p *pages) error {
-	p.buf = append(p.buf, `{"`+reflect.TypeFor[Reply]().Field(0).Tag.Get("json")+`":[`...)
+	p.conn.hold(l.held)
+	defer p.conn.hold(0)
+	name, _, _ := strings.Cut(reflect.TypeFor[Reply]().Field(0).Tag.Get("json"), ",")
+	p.buf = append(p.buf, `{`+l.head+`"`+name+`":[`...)
 	var last T
 	first, end := true, `]`+l.rest+"}\n"
 	for item, err := range l.items {
@@ -110,7 +118,7 @@ func encode(ctx context.Context, body any) (any, *api.Fault) {
 		}
 		err = m.writeTo(ctx, &p)
 	default:
-		p.buf, err = json.Marshal(sparse(m))
+		p.buf, err = json.Marshal(m)
 		p.buf = append(p.buf, '\n')
 	}
 	if err != nil {

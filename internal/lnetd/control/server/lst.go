@@ -56,7 +56,7 @@ func (h *handlers) lst() []operation {
 
 // holds returns the operation whose requests stay open until the client disconnects or the session ends.
 func (h *handlers) holds() []operation {
-	return []operation{{endpoint.LstHoldSession.Info, h.lstHoldSession}}
+	return []operation{{Info: endpoint.LstHoldSession.Info, do: h.lstHoldSession}}
 }
 
 // act returns the operation for a command of lst, which do performs and which may wait for other nodes.

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
@@ -37,29 +38,32 @@ func (p *pages) turn() error {
 func (p *pages) write(b []byte) error {
 	p.conn.hold(len(b))
 	defer p.conn.hold(0)
-	for len(b) > 0 {
-		n := min(len(b), pageSize)
-		p.buf = b[:n:n]
-		if err := p.flush(); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	return nil
+	p.buf = b
+	return p.flush()
 }
 
-// flush sends the buffered data. If p.w is nil, it does nothing.
+// flush sends the buffered data in pages. If p.w is nil, it does nothing.
 func (p *pages) flush() error {
 	if p.w == nil {
 		return nil
 	}
+	for page := range slices.Chunk(p.buf, pageSize) {
+		if err := p.send(page); err != nil {
+			return err
+		}
+	}
+	p.buf = p.buf[:0]
+	return nil
+}
+
+// send sends one page.
+func (p *pages) send(page []byte) error {
 	deadline := time.Now().Add(api.ReplyPatience)
 	if err := http.NewResponseController(p.w).SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	p.conn.waiting()
-	n, err := p.w.Write(p.buf)
+	n, err := p.w.Write(page)
 	p.sent += n
-	p.buf = p.buf[:0]
 	return err
 }

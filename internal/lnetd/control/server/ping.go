@@ -13,7 +13,7 @@ func (h *handlers) ping(w http.ResponseWriter, r *http.Request, req *api.PingReq
 	if fault != nil {
 		return api.PingReply{}, fault
 	}
-	return h.each(w, r, req.NIDs, req.Patience(), func(ctx context.Context, i int) (api.PingResult, error) {
+	return h.each(w, r, req.NIDs, api.PingsAtOnce, req.Patience(), func(ctx context.Context, i int) (api.PingResult, error) {
 		return h.Backend.Ping(ctx, targets[i], source)
 	}, func(target string, err error) *api.Fault {
 		return targetFault(api.CodePingFailed, "ping", target, err)

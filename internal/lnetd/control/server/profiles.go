@@ -33,7 +33,7 @@ func (h *handlers) profiles() map[string]handler {
 // as long as the client has requested, or until the client disconnects.
 func (h *handlers) profile(do http.HandlerFunc) handler {
 	return func(w http.ResponseWriter, r *http.Request) (any, *api.Fault) {
-		if user := connectionOf(r).owner(); !mayProfile(user) {
+		if user := connectionOf(r).owner(); !isAdministrator(user) {
 			return nil, &api.Fault{
 				Code: api.CodeForbidden, Errno: -int(syscall.EPERM), Text: "only root and the user of lnetd may read profiles",
 				Remedy: "run the request as one of them",
@@ -45,5 +45,6 @@ func (h *handlers) profile(do http.HandlerFunc) handler {
 	}
 }
 
-// mayProfile reports whether a client's user may read profiles.
-func mayProfile(uid int) bool { return uid == 0 || uid == os.Geteuid() }
+// isAdministrator reports whether a client's user is root or the user of lnetd. Only these may make requests that show the
+// memory of programs.
+func isAdministrator(uid int) bool { return uid == 0 || uid == os.Geteuid() }

@@ -16,7 +16,7 @@ import (
 // unknown user is refused.
 func TestWhoMayProfile(t *testing.T) {
 	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, os.Geteuid() + 1: false, anyUser: false} {
-		if mayProfile(uid) != want {
+		if isAdministrator(uid) != want {
 			t.Errorf("uid %d: %v", uid, !want)
 		}
 	}

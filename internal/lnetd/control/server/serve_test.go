@@ -19,7 +19,7 @@ import (
 )
 
 // serve serves a daemon until the test ends.
-func serve(t *testing.T, d *controltest.Daemon) (c *client.Client, path string) {
+func serve(t *testing.T, d server.Backend) (c *client.Client, path string) {
 	t.Helper()
 	path = filepath.Join(testenv.SocketDir(t), "c.sock")
 	l, err := server.Listen(path)

@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 	"github.com/lnetd/lnetd/internal/lnetd/httpd"
+	"github.com/lnetd/lnetd/lnd/boundedlog"
 	"github.com/lnetd/lnetd/lnd/limit"
 )
 
@@ -59,7 +61,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) Handler() http.Handler {
 	h := handlers{
 		Server: s, reserved: make(chan struct{}, 1), queries: make(chan struct{}, maxQueries),
-		documents: newBudget(cmp.Or(s.documents, documentsBudget)),
+		documents: newBudget(cmp.Or(s.documents, documentsBudget)), changed: boundedlog.New(s.Logger),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", s.serve(nil, requestBodyMax, h.notFound))
@@ -67,8 +69,8 @@ func (s *Server) Handler() http.Handler {
 		h.register(mux, nil, o)
 	}
 	// Each kind of long request has its own limit of maxRequests per user: pings and discoveries,
-	// changes, commands of lst, requests that stay open, and profiles.
-	for _, operations := range [][]operation{h.slow(), h.changes(), h.lst(), h.holds()} {
+	// changes, commands of lst, requests that stay open, streams, and profiles.
+	for _, operations := range [][]operation{h.slow(), h.loggingChanges(h.changes()), h.lst(), h.holds(), h.streams()} {
 		places := &slotPool{}
 		for _, o := range operations {
 			h.register(mux, places, o)
@@ -87,7 +89,15 @@ func (h *handlers) register(mux *http.ServeMux, p *slotPool, o operation) {
 	if o.Document {
 		do, most = h.budgeted(do), documentBodyMax
 	}
-	mux.HandleFunc(o.Pattern(), h.serve(p, most, h.needingLNet(o.Info, do)))
+	do = h.needingLNet(o.Info, do)
+	limited, unlimited := h.serve(p, most, do), h.serve(nil, most, do)
+	mux.HandleFunc(o.Pattern(), func(w http.ResponseWriter, r *http.Request) {
+		if o.ends != nil && o.ends(r.URL.Query()) {
+			unlimited(w, r)
+			return
+		}
+		limited(w, r)
+	})
 }
 
 // handler performs a request and returns the reply, as answer accepts it, or nil if it has sent the reply
@@ -104,6 +114,10 @@ type handlers struct {
 	queries chan struct{}
 	// documents is the memory budget for documents.
 	documents *budget
+	// captures limits the captures that run.
+	captures captureSlots
+	// changed logs changes by requests.
+	changed *boundedlog.Log
 }
 
 func (h *handlers) quick() []operation {
@@ -133,11 +147,18 @@ func (h *handlers) slow() []operation {
 	return []operation{handle(endpoint.Ping, h.ping), handle(endpoint.Discover, h.discover)}
 }
 
+// streams returns the operations whose replies are streams.
+func (h *handlers) streams() []operation {
+	events := streamed(h, endpoint.Events, h.events)
+	events.ends = func(query url.Values) bool { return query.Get("follow") != "true" }
+	return []operation{events, streamed(h, endpoint.Capture, h.capture)}
+}
+
 func (h *handlers) changes() []operation {
 	return []operation{
 		scheduled(endpoint.Configuration, always[endpoint.Query](h.serialized), h.configuration),
 		scheduled(endpoint.ChangeConfiguration, h.documentTurn, h.changeConfiguration),
-		scheduled(endpoint.Described, always[api.Document](h.readOnlySlot), h.described),
+		scheduled(endpoint.Endpoint[api.Document, list[api.Described, api.Peer]](endpoint.Described), always[api.Document](h.readOnlySlot), h.described),
 		scheduled(endpoint.Errands, always[api.Document](h.readOnlySlot), h.errands),
 		change(h, endpoint.SetLNet, h.setLNet),
 		scheduled(endpoint.AddNet, always[api.NetAddition](h.serialized), h.addNet),

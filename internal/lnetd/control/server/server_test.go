@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -159,14 +161,17 @@ func TestNets(t *testing.T) {
 	}
 }
 
-// TestPing checks that targets are pinged in order with the options of the request, and that a
-// failure does not stop the next one.
+// TestPing checks that targets are pinged with the options of the request, that results are in order, and that a failure
+// does not affect the other targets.
 func TestPing(t *testing.T) {
+	var mu sync.Mutex // guards asked
 	var asked []string
 	b := &fakeBackend{ping: func(ctx context.Context, to lnet.ProcessID, source lnet.NID) (api.PingResult, error) {
 		deadline, _ := ctx.Deadline()
 		left := time.Until(deadline)
+		mu.Lock()
 		asked = append(asked, fmt.Sprintf("%s from %s, soon %v", to, source, left <= 3*time.Second && left > 0))
+		mu.Unlock()
 		if to.NID.Number()&1 == 0 {
 			return api.PingResult{}, fmt.Errorf("wrapped: %w", &lnd.Error{
 				Driver: "d", Op: "connect", Peer: to.NID, Status: lnd.StatusRemoteDropped, Err: syscall.ECONNREFUSED,
@@ -196,6 +201,7 @@ func TestPing(t *testing.T) {
 		"12345-10.0.0.2@tcp from 10.0.0.1@tcp, soon true",
 		"7-10.0.0.3@tcp from 10.0.0.1@tcp, soon true",
 	}
+	slices.Sort(asked)
 	if diff := cmp.Diff(wantAsked, asked); diff != "" {
 		t.Error(diff)
 	}
@@ -207,6 +213,45 @@ func sameFault(a, b *api.Fault) bool {
 		return a == b
 	}
 	return reflect.DeepEqual(a.Because(nil), b.Because(nil))
+}
+
+// Given more targets than are pinged at the same time, when none answers before as many as possible are asked, then all
+// are answered, and no more are asked at the same time.
+func TestPingsAtOnce(t *testing.T) {
+	var mu sync.Mutex // guards n and most
+	n, most := 0, 0
+	all := make(chan struct{})
+	b := &fakeBackend{ping: func(_ context.Context, to lnet.ProcessID, _ lnet.NID) (api.PingResult, error) {
+		mu.Lock()
+		n++
+		most = max(most, n)
+		if most == api.PingsAtOnce && n == most {
+			select {
+			case <-all:
+			default:
+				close(all)
+			}
+		}
+		mu.Unlock()
+		<-all
+		mu.Lock()
+		n--
+		mu.Unlock()
+		return api.PingResult{Primary: to.NID}, nil
+	}}
+	var r api.PingRequest
+	for k := range 2*api.PingsAtOnce + 1 {
+		r.NIDs = append(r.NIDs, fmt.Sprintf("10.0.0.%d@tcp", k))
+	}
+	got, err := testClient(t, b).Ping(t.Context(), r)
+	if err != nil || most != api.PingsAtOnce {
+		t.Errorf("%d at once, %v", most, err)
+	}
+	for k := range got {
+		if got[k].Target != r.NIDs[k] || got[k].Primary.String() != r.NIDs[k] {
+			t.Errorf("result %d: %+v", k, got[k])
+		}
+	}
 }
 
 // lnetctl 4.12 (2)

@@ -4,31 +4,40 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
-// each calls one for each target, one after the other, and returns all results in order. It continues after a
-// target that fails. The function words converts an error of one to a fault for the client.
+// each calls one for each target, for atOnce targets at a time, and returns all results in order. It continues after
+// a target that fails. The function words converts an error of one to a fault for the client. Each call ends after
+// timeout, or with the request.
 func (h *handlers) each(
-	w http.ResponseWriter, r *http.Request, targets []string, timeout time.Duration,
+	w http.ResponseWriter, r *http.Request, targets []string, atOnce int, timeout time.Duration,
 	one func(ctx context.Context, i int) (api.PingResult, error),
 	words func(target string, err error) *api.Fault,
 ) api.PingReply {
-	h.allow(w, time.Now().Add(api.TargetsPatience(len(targets), timeout)))
-	reply := api.PingReply{Results: make([]api.PingResult, 0, len(targets))}
+	h.allow(w, time.Now().Add(api.TargetsPatience(len(targets), atOnce, timeout)))
+	reply := api.PingReply{Results: make([]api.PingResult, len(targets))}
+	var calls sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
 	for i, target := range targets {
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
-		res, err := one(ctx, i)
-		cancel()
-		if err != nil {
-			res = api.PingResult{Error: words(target, err)}
-		}
-		res.Target = target
-		reply.Results = append(reply.Results, res)
+		slots <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := context.WithTimeout(r.Context(), timeout)
+			defer cancel()
+			res, err := one(ctx, i)
+			if err != nil {
+				res = api.PingResult{Error: words(target, err)}
+			}
+			res.Target = target
+			reply.Results[i] = res
+		})
 	}
+	calls.Wait()
 	return reply
 }
 

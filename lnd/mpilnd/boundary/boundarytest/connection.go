@@ -1,6 +1,7 @@
 package boundarytest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
@@ -12,6 +13,9 @@ type Side struct {
 	Publish func(port string) error
 	// Lookup, in the job that connects, waits for the name of the other job's port.
 	Lookup func() (port string, err error)
+	// Program is what the job that spawns the other one starts. Spawned is set in that one.
+	Program boundary.Program
+	Spawned bool
 }
 
 // Connection is a test of two jobs.
@@ -31,6 +35,9 @@ func Connections() []Connection {
 	}
 }
 
+// Spawning returns the test of a job that spawns another one. It is the first test in both.
+func Spawning() Connection { return Connection{"Spawn", (*pair).spawn} }
+
 // Run runs the test as one rank of one of the jobs, like Case.Run.
 func (c Connection) Run(m boundary.MPI, s Side, patience time.Duration) error {
 	return Case{c.Name, func(r *rank) { c.run(&pair{r, r.Comm, s}) }}.Run(m, patience)
@@ -43,7 +50,7 @@ type pair struct {
 	side  Side
 }
 
-func (p *pair) accepts() bool { return p.side.Publish != nil }
+func (p *pair) accepts() bool { return p.side.Publish != nil || p.side.Spawned }
 
 // number is 0 in the job that accepts, and 1 in the other one.
 func (p *pair) number() int {
@@ -98,9 +105,29 @@ func (p *pair) exchange(c boundary.Comm, n, seed int) {
 	p.Comm = p.world
 }
 
-// connected connects the jobs, exchanges messages beside those of the own job, and disconnects.
+// connected connects the jobs, and uses the connection.
 func (p *pair) connected(accept, connect time.Duration) {
-	c := p.join(accept, connect)
+	p.use(p.join(accept, connect))
+}
+
+// spawn connects a job with one that it starts. This one has no parent.
+func (p *pair) spawn() {
+	var c boundary.Comm
+	var err error
+	if p.side.Spawned {
+		c, err = p.m.Parent()
+	} else {
+		if _, none := p.m.Parent(); !errors.Is(none, boundary.ErrNoParent) {
+			p.fail("the parent of a job that was not spawned: %v", none)
+		}
+		c, err = p.m.Spawn(p.side.Program)
+	}
+	p.must(err)
+	p.use(c)
+}
+
+// use exchanges messages with the other job beside those of the own job, and disconnects.
+func (p *pair) use(c boundary.Comm) {
 	b := make([]byte, 10)
 	own := p.receive(boundary.Any, 5, b) // no message of the other job is matched with it
 	for k, n := range []int{0, 1, 32, 8 << 10, 100 << 10, 1 << 20} {

@@ -83,6 +83,42 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+func TestSpawning(t *testing.T) {
+	for name, o := range map[string]fake.Options{
+		"Synchronous": {},
+		"Hard":        {Seed: 1, Delay: 100 * time.Microsecond, Shuffle: true, Eager: 4 << 10, Unexpected: 8, MaxTag: 1<<31 - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ranks sync.WaitGroup
+				start := func(job *fake.Job, s boundarytest.Side) {
+					for k := range job.Size() {
+						ranks.Go(func() {
+							m := job.Rank(k)
+							err := boundarytest.Spawning().Run(m, s, time.Hour)
+							if err == nil {
+								err = m.Close()
+							}
+							if err != nil {
+								t.Error(err)
+								job.Close()
+							}
+						})
+					}
+				}
+				o.Spawn = func(p boundary.Program, job *fake.Job) {
+					if p.Path != "proxy" {
+						t.Errorf("spawns %+v", p)
+					}
+					start(job, boundarytest.Side{Spawned: true})
+				}
+				start(fake.New(3, o), boundarytest.Side{Program: boundary.Program{Path: "proxy", Hosts: []string{"a", "b"}}})
+				ranks.Wait()
+			})
+		})
+	}
+}
+
 // A job of a library that cannot connect jobs gets an error, as does one that connects to no port. A rank that dies while its job connects makes the other job
 // fail, or wait until it is ended.
 func TestConnectionFails(t *testing.T) {
@@ -92,6 +128,9 @@ func TestConnectionFails(t *testing.T) {
 		}
 		if _, err := fake.New(1, fake.Options{}).Rank(0).Connect("no port"); err == nil {
 			t.Error("connected to no port")
+		}
+		if _, err := fake.New(1, fake.Options{}).Rank(0).Spawn(boundary.Program{}); !errors.Is(err, boundary.ErrNoConnections) {
+			t.Error(err)
 		}
 	})
 	for name, fate := range map[string]fake.Fate{"Hang": fake.Hang, "Fail": fake.Fail} {

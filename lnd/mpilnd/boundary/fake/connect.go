@@ -107,6 +107,32 @@ func (m *MPI) Connect(name string) (boundary.Comm, error) {
 	})
 }
 
+// Spawn implements boundary.MPI. The new job has the options of this one.
+func (m *MPI) Spawn(p boundary.Program) (boundary.Comm, error) {
+	if m.job.o.Spawn == nil {
+		return nil, fmt.Errorf("fake: spawn: %w", boundary.ErrNoConnections)
+	}
+	if m.rank != 0 {
+		return m.Connect("")
+	}
+	child := m.job.Beside(len(p.Hosts), m.job.o)
+	port, err := child.Rank(0).OpenPort()
+	if err != nil {
+		return nil, err
+	}
+	child.parent = port
+	m.job.o.Spawn(p, child)
+	return m.Connect(port)
+}
+
+// Parent implements boundary.MPI.
+func (m *MPI) Parent() (boundary.Comm, error) {
+	if m.job.parent == "" {
+		return nil, fmt.Errorf("fake: parent: %w", boundary.ErrNoParent)
+	}
+	return m.Accept(m.job.parent)
+}
+
 // connection is a collective call in which rank 0 connects the job with another one.
 func (m *MPI) connection(what, name string, connect func(p *port) (*context, error)) (boundary.Comm, error) {
 	defer m.enter()()

@@ -12,6 +12,8 @@ type Job struct {
 	o     Options
 	ranks []*MPI
 	world *context
+	// parent is the port to which the job connects that has spawned this one, or empty. It is set before a rank runs.
+	parent string
 
 	mu      *sync.Mutex // also of the jobs that New and Beside have created together
 	joined  *universe

@@ -3,6 +3,8 @@ package fake
 import (
 	"errors"
 	"time"
+
+	"github.com/lnetd/lnetd/lnd/mpilnd/boundary"
 )
 
 // Options are the properties of a job. The zero value has no delays, no faults, and a MaxTag of 32767.
@@ -25,6 +27,9 @@ type Options struct {
 	MaxTag int
 	// NoConnections makes the job one of a library that cannot connect jobs.
 	NoConnections bool
+	// Spawn starts the ranks of a job that MPI.Spawn has created for a program. It is called in rank 0, and must not
+	// wait for them. If it is nil, the library cannot spawn jobs.
+	Spawn func(p boundary.Program, job *Job)
 }
 
 const smallestMaxTag = 32767

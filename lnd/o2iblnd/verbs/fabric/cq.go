@@ -22,6 +22,15 @@ type cq struct {
 	overflowed bool
 	qps        map[*qp]struct{}
 	queue      queue[entry]
+
+	deferred bool // Defer was called with true
+	due      bool // deferred completions are due: they wake Wait until it has found completions
+	asleep   bool // Wait sleeps
+	quiet    bool // Wait sleeps until a completion arrives that is not deferred
+	woken    bool // Wait has to look for completions
+	timed    bool // timer is set
+	timer    *time.Timer
+	since    time.Time // when Wait went to sleep
 }
 
 // entry is a completion in a queue. When it is fetched, sends and recvs slots of its queue pair become free.
@@ -66,7 +75,42 @@ func (q *cq) push(e entry) {
 		return
 	}
 	q.queue.push(e)
+	if !q.quiet || e.recvs > 0 || e.Status != verbs.Success {
+		q.wake()
+	}
+}
+
+// wake makes Wait look for completions.
+func (q *cq) wake() {
+	q.woken = true
 	q.ready.Signal()
+}
+
+// Defer implements verbs.CQ.
+func (q *cq) Defer(on bool) {
+	f := q.d.p.host.fabric
+	f.lock()
+	defer f.unlock()
+	q.deferred = on
+	q.quiet = q.quiet && on
+}
+
+// expire is the timer's callback. It makes deferred completions wake Wait if it has slept for verbs.MaxDefer.
+func (q *cq) expire() {
+	f := q.d.p.host.fabric
+	f.lock()
+	defer f.unlock()
+	q.timed = false
+	if !q.asleep {
+		return
+	}
+	if left := verbs.MaxDefer - time.Since(q.since); left > 0 {
+		q.timed = true
+		q.timer.Reset(left)
+		return
+	}
+	q.due = true
+	q.wake()
 }
 
 // harvest removes completions from the queue and stores them in wc.
@@ -100,12 +144,34 @@ func (q *cq) Wait(wc []verbs.Completion, _ time.Duration) (int, error) {
 	for !q.closed && !q.d.closed {
 		q.d.p.polls.Add(1)
 		if n := q.harvest(wc); n > 0 {
+			q.due = false
 			return n, nil
 		}
-		q.d.p.sleeps.Add(1)
-		q.ready.Wait()
+		q.sleep()
+	}
+	if q.timer != nil {
+		q.timer.Stop()
 	}
 	return 0, verbs.ErrClosed
+}
+
+// sleep waits until a completion has been pushed that is not deferred, or until deferred ones are due.
+func (q *cq) sleep() {
+	q.d.p.sleeps.Add(1)
+	q.asleep, q.quiet, q.woken = true, q.deferred && !q.due, false
+	q.since = time.Now()
+	if q.quiet && !q.timed {
+		q.timed = true
+		if q.timer == nil {
+			q.timer = time.AfterFunc(verbs.MaxDefer, q.expire)
+		} else {
+			q.timer.Reset(verbs.MaxDefer)
+		}
+	}
+	for !q.woken && !q.closed && !q.d.closed {
+		q.ready.Wait()
+	}
+	q.asleep, q.quiet = false, false
 }
 
 func (q *cq) Close() error {

@@ -167,6 +167,13 @@ func (d *Device) FailRegister(err error) {
 	d.refusal = err
 }
 
+// LimitInline makes CreateQP return EINVAL on this device if more than n inline bytes are requested.
+func (d *Device) LimitInline(n int) {
+	d.host.fabric.lock()
+	defer d.host.fabric.unlock()
+	d.inline = n
+}
+
 // Registered returns the number of registrations by Register on the device that are not closed, of all
 // processes.
 func (d *Device) Registered() (n int) {

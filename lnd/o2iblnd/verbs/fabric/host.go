@@ -37,7 +37,11 @@ type Device struct {
 	ports   []*Port
 	removed bool
 	refusal error // error of Register, set by FailRegister
+	inline  int   // largest number of bytes that queue pairs copy when they are posted
 }
+
+// maxInline is the largest number of inline bytes of a queue pair, as long as LimitInline is not called.
+const maxInline = 512
 
 // Port is a port of a device. It may have several addresses.
 type Port struct {
@@ -92,7 +96,7 @@ func (h *Host) AddDevice(addrs ...string) *Device {
 }
 
 func (h *Host) addDevice(addrs ...string) *Device {
-	d := &Device{host: h, name: fmt.Sprint("rxe", len(h.devices))}
+	d := &Device{host: h, name: fmt.Sprint("rxe", len(h.devices)), inline: maxInline}
 	h.devices = append(h.devices, d)
 	for k, a := range addrs {
 		p := &Port{device: d, number: k + 1}

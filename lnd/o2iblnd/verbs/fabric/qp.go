@@ -63,7 +63,7 @@ func (i *id) CreateQP(size *verbs.QP) error {
 			return syscall.EINVAL
 		case q.closed || q.d.closed || q.d.p != p || q.d.hw != i.port.device:
 			return syscall.EINVAL
-		case size.Sends > q.d.attr.MaxWR || size.Recvs > q.d.attr.MaxWR || size.SendPieces > q.d.attr.MaxPieces:
+		case size.Sends > q.d.attr.MaxWR || size.Recvs > q.d.attr.MaxWR || size.SendPieces > q.d.attr.MaxPieces || size.Inline > q.d.hw.inline:
 			return syscall.EINVAL
 		case q.d.hw.removed:
 			return syscall.EIO

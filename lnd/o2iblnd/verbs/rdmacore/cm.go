@@ -129,22 +129,9 @@ func (c *channel) deliver(e *C.o2_event, to *verbs.Event) bool {
 	return i != nil
 }
 
-func (c *channel) Close() error {
-	c.known.Lock()
-	n := len(c.ids)
-	if n == 0 {
-		c.ids = nil
-	}
-	c.known.Unlock()
-	if n > 0 {
-		return verbs.Wrap(syscall.EBUSY, "close the event channel: %d IDs left", n)
-	}
-	err := end(&c.handle, func(ch *C.o2_chan) C.int { return C.o2_chan_close(ch) })
-	if err == nil {
-		c.p.channels.Add(-1)
-		c.w.end()
-	}
-	return verbs.Wrap(err, "close the event channel")
+// destroy destroys the channel in C.
+func (c *channel) destroy() error {
+	return end(&c.handle, func(ch *C.o2_chan) C.int { return C.o2_chan_close(ch) })
 }
 
 // id implements verbs.ID.
@@ -155,11 +142,6 @@ type id struct {
 	token uint64
 	qpn   atomic.Uint32
 }
-
-func (i *id) QPN() uint32 { return i.qpn.Load() }
-
-func (i *id) Local() netip.AddrPort  { return i.addrs()[0] }
-func (i *id) Remote() netip.AddrPort { return i.addrs()[1] }
 
 func (i *id) addrs() [2]netip.AddrPort {
 	var l, r C.o2_addr

@@ -3,9 +3,11 @@
 package rdmacore
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 )
@@ -75,14 +77,18 @@ func newWaiter[R ~int32](fd R, name string) (w waiter, err error) {
 	return w, err
 }
 
-// wait calls harvest, and again whenever the descriptor becomes readable, until harvest returns true. It
-// returns an error only if the descriptor is closed.
+// wait calls harvest, and again whenever the descriptor becomes readable, until harvest returns true. It returns
+// os.ErrDeadlineExceeded after the time of expire, and verbs.ErrClosed if the descriptor is closed.
 func (w *waiter) wait(harvest func(fd uintptr) bool) error {
-	if err := w.raw.Read(harvest); err != nil {
+	err := w.raw.Read(harvest)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return verbs.ErrClosed
 	}
-	return nil
+	return err
 }
+
+// expire makes wait return at the given time. The zero time means never.
+func (w *waiter) expire(at time.Time) { _ = w.file.SetReadDeadline(at) } // fails only if the descriptor is closed
 
 // end closes the descriptor, which makes wait return.
 func (w *waiter) end() { _ = w.file.Close() }

@@ -9,6 +9,7 @@
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,32 +217,44 @@ int o2_mem_reg(o2_dev *d, uintptr_t addr, size_t len, int access, o2_mr **out, u
 
 int o2_mem_unreg(o2_mr *m) { return counted(-1, p_ibv_dereg_mr(m)); }
 
-int o2_cq_open(o2_dev *d, int entries, int vector, o2_cq **out, int *got) {
-	struct ibv_comp_channel *ch = p_ibv_create_comp_channel(d->context);
-	if (!ch) return -errno;
-	int fd = watchable(ch->fd);
-	*out = p_ibv_create_cq(d->context, entries, NULL, ch, vector); // its context counts events to acknowledge
-	if (!*out) {
-		fd = fd < 0 ? fd : (close(fd), -(errno ? errno : ENOMEM));
-		p_ibv_destroy_comp_channel(ch);
-		return fd;
-	}
-	atomic_fetch_add(&live, 1);
-	*got = (*out)->cqe;
-	if (fd < 0) o2_cq_close(*out);
-	return fd;
-}
+struct o2_cq {
+	struct ibv_comp_channel *channel; // of both queues, whose contexts count events to acknowledge
+	struct ibv_cq *recvs, *sends;     // NULL: destroyed, or not created
+	unsigned sleeps; // since events were last read from the channel
+};
 
-static void ack(o2_cq *q) {
+static void ack(struct ibv_cq *q) {
 	p_ibv_ack_cq_events(q, (uintptr_t)q->cq_context);
 	q->cq_context = NULL;
 }
 
+static int end(struct ibv_cq **q) {
+	int err = *q ? (ack(*q), negative(p_ibv_destroy_cq(*q))) : 0;
+	if (!err) *q = NULL;
+	return err;
+}
+
 int o2_cq_close(o2_cq *q) {
-	struct ibv_comp_channel *ch = q->channel;
-	ack(q);
-	int err = counted(-1, p_ibv_destroy_cq(q));
-	if (!err) p_ibv_destroy_comp_channel(ch);
+	int err = end(&q->recvs);
+	if (err || (err = end(&q->sends))) return err;
+	if (q->channel) p_ibv_destroy_comp_channel(q->channel);
+	free(q);
+	return counted(-1, 0);
+}
+
+int o2_cq_open(o2_dev *d, int entries, int vector, o2_cq **out, int *got) {
+	o2_cq *q = *out = calloc(1, sizeof *q);
+	if (!q) return -ENOMEM;
+	atomic_fetch_add(&live, 1);
+	int fd = (q->channel = p_ibv_create_comp_channel(d->context)) ? watchable(q->channel->fd) : -errno;
+	if (fd >= 0 && (q->recvs = p_ibv_create_cq(d->context, entries, NULL, q->channel, vector)) &&
+		(q->sends = p_ibv_create_cq(d->context, entries, NULL, q->channel, vector))) {
+		*got = q->recvs->cqe < q->sends->cqe ? q->recvs->cqe : q->sends->cqe;
+		return fd;
+	}
+	int err = fd < 0 ? fd : -(errno ? errno : ENOMEM);
+	if (fd >= 0) close(fd);
+	o2_cq_close(q);
 	return err;
 }
 
@@ -251,7 +264,7 @@ static uint64_t nanos(void) {
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-static int harvest(o2_cq *q, o2_wc *out, int max) {
+static int take(struct ibv_cq *q, o2_wc *out, int max) {
 	struct ibv_wc wc[64];
 	int n = ibv_poll_cq(q, max < 64 ? max : 64, wc);
 	for (int i = 0; i < n; i++)
@@ -259,24 +272,35 @@ static int harvest(o2_cq *q, o2_wc *out, int max) {
 	return n < 0 ? -EIO : n;
 }
 
-// A notification that came meanwhile is taken before the queue is armed, so that the descriptor
-// becomes readable only for what comes later.
+// Requests come first, as they usually complete before the peer answers.
+static int harvest(o2_cq *q, o2_wc *out, int max) {
+	int n = take(q->sends, out, max), more = n < 0 || n == max ? 0 : take(q->recvs, out + n, max - n);
+	return more < 0 ? more : n + more;
+}
+
+// Each notification makes the descriptor readable again for Go's poller, which is edge-triggered, even if earlier
+// ones were not read. So they are read and acknowledged many at a time.
 int o2_cq_poll(o2_cq *q, o2_wc *out, int max, int arm, uint64_t spin_ns) {
-	enum { ackBatch = 64 };
+	enum { readEvery = 32 };
 	struct ibv_cq *which;
 	void *count;
-	int n = harvest(q, out, max), err;
-	for (uint64_t end = spin_ns && !n ? nanos() + spin_ns : 0; !n && end && nanos() < end;) n = harvest(q, out, max);
+	int n, err;
+	for (uint64_t end = spin_ns ? nanos() + spin_ns : 0; !(n = harvest(q, out, max)) && end && nanos() < end;) sched_yield();
 	if (n || !arm) return n;
-	while (!p_ibv_get_cq_event(q->channel, &which, &count)) q->cq_context = (char *)q->cq_context + 1;
-	if (errno != EAGAIN && errno != EINTR) return -errno;
-	if ((uintptr_t)q->cq_context >= ackBatch) ack(q);
-	if ((err = negative(ibv_req_notify_cq(q, 0)))) return err;
+	if (++q->sleeps == readEvery) {
+		q->sleeps = 0;
+		while (!p_ibv_get_cq_event(q->channel, &which, &count)) which->cq_context = (char *)which->cq_context + 1;
+		if (errno != EAGAIN && errno != EINTR) return -errno;
+		ack(q->recvs);
+		ack(q->sends);
+	}
+	if ((arm & 1) && (err = negative(ibv_req_notify_cq(q->recvs, 0)))) return err;
+	if ((arm & 2) && (err = negative(ibv_req_notify_cq(q->sends, 0)))) return err;
 	return harvest(q, out, max);
 }
 
 int o2_qp_create(o2_id *id, o2_dev *d, o2_cq *q, o2_qp *z) {
-	struct ibv_qp_init_attr a = {.send_cq = q, .recv_cq = q, .qp_type = IBV_QPT_RC,
+	struct ibv_qp_init_attr a = {.send_cq = q->sends, .recv_cq = q->recvs, .qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = z->sends, .max_recv_wr = z->recvs, .max_send_sge = z->pieces, .max_recv_sge = 1, .max_inline_data = z->inline_max}};
 	int err = negative(p_rdma_create_qp(id, d, &a));
 	if (!err) *z = (o2_qp){a.cap.max_send_wr, a.cap.max_recv_wr, a.cap.max_send_sge, a.cap.max_inline_data, id->qp->qp_num};

@@ -8,12 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The libraries' own objects are the handles; a device is its protection domain.
+// The libraries' own objects are the handles; a device is its protection domain. A completion queue consists of
+// two of the library's, one for receives and one for requests, which can notify separately.
 typedef struct rdma_event_channel o2_chan;
 typedef struct rdma_cm_id o2_id;
 typedef struct ibv_pd o2_dev;
 typedef struct ibv_mr o2_mr;
-typedef struct ibv_cq o2_cq;
+typedef struct o2_cq o2_cq;
 
 typedef struct { uint8_t b[28]; } o2_addr; // a sockaddr_in or a sockaddr_in6
 enum { O2_RESOLVE_ROUTE, O2_ESTABLISHED, O2_DISCONNECT, O2_FAIL };
@@ -59,7 +60,7 @@ o2_id *o2_dev_anchor(o2_id *id);
 int o2_mem_reg(o2_dev *d, uintptr_t addr, size_t len, int access, o2_mr **out, uint32_t *lkey, uint32_t *rkey);
 int o2_mem_unreg(o2_mr *m);
 int o2_cq_open(o2_dev *d, int entries, int vector, o2_cq **out, int *got); // a descriptor to wait at
-int o2_cq_poll(o2_cq *q, o2_wc *out, int max, int arm, uint64_t spin_ns);
+int o2_cq_poll(o2_cq *q, o2_wc *out, int max, int arm, uint64_t spin_ns); // arm: 1 for receives, 2 for requests
 int o2_cq_close(o2_cq *q);
 int o2_qp_create(o2_id *id, o2_dev *d, o2_cq *q, o2_qp *size);
 int o2_post(o2_id *id, const o2_recv *r, int nr, const o2_wr *w, int nw, const o2_sge *s, int *done_r, int *done_w);

@@ -28,17 +28,9 @@ const (
 // cq implements verbs.CQ. Polling holds handle.mu for writing, so that only one goroutine polls at a time.
 type cq struct {
 	handle[*C.o2_cq]
+	waiting
 	d       *device
 	entries C.int
-	w       waiter
-	spin    verbs.Spin
-
-	// Arguments and results of harvest, which Wait uses. They are fields so that Wait allocates nothing.
-	wc    []verbs.Completion
-	limit time.Duration
-	n     int
-	err   error
-	look  func(uintptr) bool
 }
 
 func (d *device) NewCQ(entries, vector int) (verbs.CQ, error) {
@@ -58,21 +50,17 @@ func (d *device) NewCQ(entries, vector int) (verbs.CQ, error) {
 	return q, nil
 }
 
-func (q *cq) Entries() int { return int(q.entries) }
-
-// poll fetches completions. If it finds no completion, it polls for the time spin. After that, if arm is 1, it
-// makes the queue's descriptor become readable at the next completion.
-func (q *cq) poll(wc []verbs.Completion, arm C.int, spin time.Duration) (int, error) {
+// poll fetches completions. If it finds none, it polls for the time spin. After that, unless arm is armedNone, it
+// makes the queue's descriptor become readable at the next completion of a kind in arm.
+func (q *cq) poll(wc []verbs.Completion, arm int32, spin time.Duration) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.c == nil {
 		return 0, verbs.ErrClosed
 	}
 	q.p.polls.Add(1)
-	return result(C.o2_cq_poll(q.c, (*C.o2_wc)(unsafe.Pointer(unsafe.SliceData(wc))), C.int(len(wc)), arm, C.uint64_t(spin)))
+	return result(C.o2_cq_poll(q.c, (*C.o2_wc)(unsafe.Pointer(unsafe.SliceData(wc))), C.int(len(wc)), C.int(arm), C.uint64_t(spin)))
 }
-
-func (q *cq) Poll(wc []verbs.Completion) (int, error) { return q.poll(wc, 0, 0) }
 
 func (q *cq) Close() error {
 	err := end(&q.handle, func(c *C.o2_cq) C.int { return C.o2_cq_close(c) })

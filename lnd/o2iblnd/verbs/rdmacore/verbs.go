@@ -3,6 +3,7 @@
 package rdmacore
 
 import (
+	"net/netip"
 	"syscall"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
@@ -16,6 +17,29 @@ func (p *provider) Close() error {
 	}
 	return nil
 }
+
+func (c *channel) Close() error {
+	c.known.Lock()
+	n := len(c.ids)
+	if n == 0 {
+		c.ids = nil
+	}
+	c.known.Unlock()
+	if n > 0 {
+		return verbs.Wrap(syscall.EBUSY, "close the event channel: %d IDs left", n)
+	}
+	err := c.destroy()
+	if err == nil {
+		c.p.channels.Add(-1)
+		c.w.end()
+	}
+	return verbs.Wrap(err, "close the event channel")
+}
+
+func (i *id) QPN() uint32 { return i.qpn.Load() }
+
+func (i *id) Local() netip.AddrPort  { return i.addrs()[0] }
+func (i *id) Remote() netip.AddrPort { return i.addrs()[1] }
 
 func (i *id) Connect(p verbs.ConnParam) error {
 	return i.connect("connect", p, verbs.MaxConnectPrivate, 0)

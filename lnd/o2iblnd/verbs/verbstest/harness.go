@@ -56,6 +56,7 @@ func Run(t *testing.T, h Harness) {
 		{"WriteMegabyte", writeMegabyte},
 		{"WriteFromPieces", writeFromPieces},
 		{"Inline", inline},
+		{"Deferred", deferred},
 		{"ProgramsMemory", programsMemory},
 		{"SendQueueFull", sendQueueFull},
 		{"ReceiveQueueFull", receiveQueueFull},

@@ -279,6 +279,40 @@ func inline(s *stage) {
 	s.part(i, b)
 }
 
+// deferred checks that deferred completions are delivered: alone, with the completion of a receive, after
+// deferral has ended, and of a request that fails.
+func deferred(s *stage) {
+	a, b := s.connect(recvs)
+	for n := range uint64(3) { // the first completion may still wake the waiter
+		s.a.cq.Defer(true)
+		s.a.send(a, n, outbox, 64)
+		if c := s.a.succeeded(a); c.WRID != n {
+			s.Fatalf("completion %+v, want that of request %d", c, n)
+		}
+	}
+	s.a.send(a, 3, outbox, 64)
+	s.b.receive(b)
+	s.b.send(b, 4, outbox, 64)
+	got := map[verbs.CompletionOp]bool{s.a.succeeded(a).Op: true, s.a.succeeded(a).Op: true}
+	if !got[verbs.CompletedSend] || !got[verbs.CompletedRecv] {
+		s.Fatalf("completions of %v, want a request and a receive", got)
+	}
+	s.a.cq.Defer(false)
+	s.a.send(a, 5, outbox, 64)
+	s.a.succeeded(a)
+	s.a.cq.Defer(true)
+	s.must(a.Fail())
+	s.a.send(a, 6, outbox, 64)
+	for failed := false; !failed; {
+		c := s.a.completion(a)
+		if c.Status == verbs.Success {
+			s.Fatalf("%+v after the failure", c)
+		}
+		failed = c.WRID == 6
+	}
+	s.part(a, b)
+}
+
 // programsMemory checks that memory of the program can be registered, and then be read and written by the
 // device.
 func programsMemory(s *stage) {
