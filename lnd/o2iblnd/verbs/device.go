@@ -95,7 +95,7 @@ type CQ interface {
 	// time. It returns ErrClosed if the queue is closed.
 	Wait(wc []Completion, spin time.Duration) (int, error)
 	// Defer sets whether completions of requests are deferred, which they are not at first. Deferred ones do not
-	// wake Wait. It returns them with the next completion of a receive, or after MaxDefer. If a request fails,
+	// wake Wait, nor end its polling. It returns them with the next completion of a receive, or after MaxDefer. If a request fails,
 	// the receives of its queue pair complete too, so that failures are not deferred. After Defer(false) has
 	// returned, requests that are posted later wake Wait. Defer rarely makes a crossing, and does not block.
 	Defer(on bool)

@@ -272,20 +272,27 @@ static int take(struct ibv_cq *q, o2_wc *out, int max) {
 	return n < 0 ? -EIO : n;
 }
 
-// Requests come first, as they usually complete before the peer answers.
-static int harvest(o2_cq *q, o2_wc *out, int max) {
-	int n = take(q->sends, out, max), more = n < 0 || n == max ? 0 : take(q->recvs, out + n, max - n);
+// Requests come first, as they usually complete before the peer answers. Deferred ones are taken only with a receive.
+static int harvest(o2_cq *q, o2_wc *out, int max, bool deferred) {
+	int n = take(deferred ? q->recvs : q->sends, out, max);
+	if (n < 0 || n == max || (deferred && !n)) return n;
+	int more = take(deferred ? q->sends : q->recvs, out + n, max - n);
 	return more < 0 ? more : n + more;
+}
+
+int o2_cq_spin(o2_cq *q, o2_wc *out, int max, uint64_t ns, const uint32_t *deferred) {
+	int n;
+	for (uint64_t end = nanos() + ns; !(n = harvest(q, out, max, __atomic_load_n(deferred, __ATOMIC_ACQUIRE))) && nanos() < end;) sched_yield();
+	return n;
 }
 
 // Each notification makes the descriptor readable again for Go's poller, which is edge-triggered, even if earlier
 // ones were not read. So they are read and acknowledged many at a time.
-int o2_cq_poll(o2_cq *q, o2_wc *out, int max, int arm, uint64_t spin_ns) {
+int o2_cq_poll(o2_cq *q, o2_wc *out, int max, int arm) {
 	enum { readEvery = 32 };
 	struct ibv_cq *which;
 	void *count;
-	int n, err;
-	for (uint64_t end = spin_ns ? nanos() + spin_ns : 0; !(n = harvest(q, out, max)) && end && nanos() < end;) sched_yield();
+	int n = harvest(q, out, max, false), err;
 	if (n || !arm) return n;
 	if (++q->sleeps == readEvery) {
 		q->sleeps = 0;
@@ -296,7 +303,7 @@ int o2_cq_poll(o2_cq *q, o2_wc *out, int max, int arm, uint64_t spin_ns) {
 	}
 	if ((arm & 1) && (err = negative(ibv_req_notify_cq(q->recvs, 0)))) return err;
 	if ((arm & 2) && (err = negative(ibv_req_notify_cq(q->sends, 0)))) return err;
-	return harvest(q, out, max);
+	return harvest(q, out, max, false);
 }
 
 int o2_qp_create(o2_id *id, o2_dev *d, o2_cq *q, o2_qp *z) {

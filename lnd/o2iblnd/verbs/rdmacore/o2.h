@@ -60,7 +60,8 @@ o2_id *o2_dev_anchor(o2_id *id);
 int o2_mem_reg(o2_dev *d, uintptr_t addr, size_t len, int access, o2_mr **out, uint32_t *lkey, uint32_t *rkey);
 int o2_mem_unreg(o2_mr *m);
 int o2_cq_open(o2_dev *d, int entries, int vector, o2_cq **out, int *got); // a descriptor to wait at
-int o2_cq_poll(o2_cq *q, o2_wc *out, int max, int arm, uint64_t spin_ns); // arm: 1 for receives, 2 for requests
+int o2_cq_poll(o2_cq *q, o2_wc *out, int max, int arm); // arm: 1 for receives, 2 for requests
+int o2_cq_spin(o2_cq *q, o2_wc *out, int max, uint64_t ns, const uint32_t *deferred);
 int o2_cq_close(o2_cq *q);
 int o2_qp_create(o2_id *id, o2_dev *d, o2_cq *q, o2_qp *size);
 int o2_post(o2_id *id, const o2_recv *r, int nr, const o2_wr *w, int nw, const o2_sge *s, int *done_r, int *done_w);

@@ -50,8 +50,9 @@ func (d *device) NewCQ(entries, vector int) (verbs.CQ, error) {
 	return q, nil
 }
 
-// poll fetches completions. If it finds none, it polls for the time spin. After that, unless arm is armedNone, it
-// makes the queue's descriptor become readable at the next completion of a kind in arm.
+// poll fetches completions. If it finds none, it polls for the time spin; while completions of requests are deferred,
+// only those of receives end that. With a spin of 0 and unless arm is armedNone, it makes the queue's descriptor
+// become readable at the next completion of a kind in arm.
 func (q *cq) poll(wc []verbs.Completion, arm int32, spin time.Duration) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -59,7 +60,11 @@ func (q *cq) poll(wc []verbs.Completion, arm int32, spin time.Duration) (int, er
 		return 0, verbs.ErrClosed
 	}
 	q.p.polls.Add(1)
-	return result(C.o2_cq_poll(q.c, (*C.o2_wc)(unsafe.Pointer(unsafe.SliceData(wc))), C.int(len(wc)), C.int(arm), C.uint64_t(spin)))
+	out := (*C.o2_wc)(unsafe.Pointer(unsafe.SliceData(wc)))
+	if spin > 0 {
+		return result(C.o2_cq_spin(q.c, out, C.int(len(wc)), C.uint64_t(spin), (*C.uint32_t)(unsafe.Pointer(&q.deferred))))
+	}
+	return result(C.o2_cq_poll(q.c, out, C.int(len(wc)), C.int(arm)))
 }
 
 func (q *cq) Close() error {

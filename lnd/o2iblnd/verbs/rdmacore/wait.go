@@ -15,7 +15,7 @@ import (
 // waiting is the state of Wait and Defer.
 type waiting struct {
 	w        waiter
-	deferred atomic.Bool  // Defer
+	deferred atomic.Bool  // Defer; C reads it as a number of 32 bits
 	armed    atomic.Int32 // the kinds of completions that wake Wait, while it sleeps or is about to
 
 	// Only Wait uses the following fields.

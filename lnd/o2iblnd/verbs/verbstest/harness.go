@@ -57,6 +57,7 @@ func Run(t *testing.T, h Harness) {
 		{"WriteFromPieces", writeFromPieces},
 		{"Inline", inline},
 		{"Deferred", deferred},
+		{"DeferredWhilePolling", deferredWhilePolling},
 		{"ProgramsMemory", programsMemory},
 		{"SendQueueFull", sendQueueFull},
 		{"ReceiveQueueFull", receiveQueueFull},

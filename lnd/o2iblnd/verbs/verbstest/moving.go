@@ -313,6 +313,12 @@ func deferred(s *stage) {
 	s.part(a, b)
 }
 
+// deferredWhilePolling is deferred with waiters that poll before they sleep.
+func deferredWhilePolling(s *stage) {
+	s.spin.Store(int64(verbs.MaxDefer / 4))
+	deferred(s)
+}
+
 // programsMemory checks that memory of the program can be registered, and then be read and written by the
 // device.
 func programsMemory(s *stage) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type stage struct {
 	*World
 	a, b *end
 	port uint16
+	spin atomic.Int64 // how long the ends poll before they sleep, in ns
 }
 
 // end is one side of a test: a process with a listener, memory and a completion queue. Its goroutines send
@@ -95,7 +97,7 @@ func (e *end) harvestEvents() {
 func (e *end) harvestCompletions() {
 	var batch [64]verbs.Completion
 	for {
-		n, err := e.cq.Wait(batch[:], 0)
+		n, err := e.cq.Wait(batch[:], time.Duration(e.s.spin.Load()))
 		for k := range batch[:n] {
 			e.completions <- batch[k]
 		}
