@@ -53,7 +53,7 @@ type Config struct {
 	EagerAck     int           // eager_ack, a mask of the connection types whose TCP acknowledges without delay
 	TypedConns   bool          // typed_conns; must be true
 	MinBulk      int           // min_bulk: from this size in bytes, headers included, messages use BULK connections
-	TxBufferSize int           // tx_buffer_size, bytes; 0: the system default
+	TxBufferSize int           // tx_buffer_size, bytes; 0: the system default, or loopbackBuffer within the host
 	RxBufferSize int           // rx_buffer_size, bytes; 0: the system default
 	Nagle        bool          // nagle: TCP delays small segments
 	RoundRobin   bool          // round_robin: alternate between connections with equal load
@@ -154,7 +154,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.TxBufferSize }, lnd.Tunable{
 		Parameter: "tx_buffer_size", Module: module, Max: maxBytes, Unit: lnd.Bytes,
-		Help: "send buffer of a socket; 0: the system's choice",
+		Help: "send buffer of a socket; 0: 524288 within the host, otherwise the system's choice",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.RxBufferSize }, lnd.Tunable{
 		Parameter: "rx_buffer_size", Module: module, Max: maxBytes, Unit: lnd.Bytes,

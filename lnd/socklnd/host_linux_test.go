@@ -57,6 +57,9 @@ func TestConfiguredOptionsOfBothEnds(t *testing.T) {
 			{unix.IPPROTO_TCP, unix.TCP_NODELAY}: 0,
 			{unix.IPPROTO_IP, unix.IP_TOS}:       0,
 		}},
+		"a send buffer": {StreamOptions{SendBuffer: 65536, TOS: -1}, map[[2]int]int{
+			{unix.SOL_SOCKET, unix.SO_SNDBUF}: 2 * 65536, // Linux doubles the value
+		}},
 		"no probes": {StreamOptions{KeepaliveIdle: time.Second, KeepaliveInterval: time.Second, TOS: -1}, map[[2]int]int{
 			{unix.SOL_SOCKET, unix.SO_KEEPALIVE}: 0,
 		}},
@@ -91,6 +94,37 @@ func TestConfiguredOptionsOfBothEnds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSendBufferWithinHost: given a stream over the loopback device, when no size of its send buffer is configured, then
+// it is loopbackBuffer, or as much of that as the kernel permits.
+//
+// socklnd 16 (1)
+func TestSendBufferWithinHost(t *testing.T) {
+	for _, local := range []netip.Addr{newAddress(), netip.IPv6Loopback()} {
+		l, err := HostNetwork().Listen(netip.AddrPortFrom(local, 0), 1)
+		if err != nil {
+			t.Logf("%s: %v", local, err) // a host without IPv6
+			continue
+		}
+		size := func(buffer int) int {
+			s, err := HostNetwork().Dial(context.Background(), netip.AddrPortFrom(local, 0), l.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			if err := s.Configure(StreamOptions{SendBuffer: buffer, TOS: -1}); err != nil {
+				t.Error(err)
+			}
+			return getOption(t, s.(*hostStream).raw, unix.SOL_SOCKET, unix.SO_SNDBUF)
+		}
+		if got, want := size(0), size(loopbackBuffer); got != want {
+			t.Errorf("%s: send buffer of %d bytes, want %d", local, got, want)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -125,7 +125,7 @@ type Bell interface {
 // StreamOptions are the options set after the HELLO exchange (socklnd 16).
 type StreamOptions struct {
 	NoDelay           bool
-	SendBuffer        int           // bytes; 0: the system default
+	SendBuffer        int           // bytes; 0: the stream chooses
 	ReceiveBuffer     int           // bytes; 0: the system default
 	KeepaliveIdle     time.Duration // if any of the three is 0, TCP keepalive is off
 	KeepaliveInterval time.Duration

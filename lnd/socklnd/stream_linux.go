@@ -241,7 +241,34 @@ func (s *hostStream) SetReadDeadline(t time.Time) error  { return s.conn.SetRead
 func (s *hostStream) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
 
 func (s *hostStream) Configure(o StreamOptions) error {
-	return control(s.raw, func(fd int) error { return configure(fd, o, s.remote.Addr().Is4()) })
+	return control(s.raw, func(fd int) error {
+		ipv4 := s.remote.Addr().Is4()
+		if o.SendBuffer == 0 && onLoopback(fd, ipv4) {
+			o.SendBuffer = loopbackBuffer
+		}
+		return configure(fd, o, ipv4)
+	})
+}
+
+const (
+	// loopbackBuffer is the size in bytes of the send buffer of connections within the host, unless it is configured.
+	// The size that the kernel would choose is larger than the processor's cache, and so the receiver would read from
+	// main memory.
+	loopbackBuffer = 512 << 10
+	// loopbackMTU is the MTU of the loopback device in bytes, as the kernel reports it for IPv4; for IPv6 it reports one
+	// more. Other devices have smaller ones.
+	loopbackMTU = 65535
+)
+
+// onLoopback reports whether the connected socket fd sends over the loopback device, as it does if its peer has any of
+// the host's addresses.
+func onLoopback(fd int, ipv4 bool) bool {
+	level, name := unix.IPPROTO_IP, unix.IP_MTU
+	if !ipv4 {
+		level, name = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	mtu, err := unix.GetsockoptInt(fd, level, name)
+	return err == nil && mtu >= loopbackMTU
 }
 
 // configure sets the socket options of a connection (socklnd 16).
