@@ -26,6 +26,9 @@ type Tx struct {
 	// answer, is late. A driver sends it before other messages that wait. Urgent messages keep their order
 	// among themselves.
 	Urgent bool
+	// Reconnect means that a driver without a connection to To tries to connect at once, even if it pauses after
+	// failed attempts. The node limits how often it sends such messages. A driver may ignore it.
+	Reconnect bool
 	// Sink, in a GET, is where the answer is to be stored. A driver that can let the peer write there by RDMA
 	// does so and sets Replied. Other drivers ignore Sink.
 	Sink memory.Vector

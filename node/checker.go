@@ -13,9 +13,9 @@ import (
 // the net that was checked most recently, and therefore comes last in the order of checks.
 //
 // A gateway that is down on a net is also checked at the time retry, and then after pauses
-// that double from checkPause to the interval of checks, so that its routes can be used
-// soon after it has come back (decisions 245). pause is the last of these pauses, and 0 if
-// the gateway is up.
+// that double from checkPause to deadPauseMax or, if the gateway answers, to the interval of
+// checks. So its routes can be used soon after it has come back (decisions 245). pause is
+// the last of these pauses without jitter, and 0 if the gateway is up.
 type check struct {
 	due          map[lnet.Net]time.Duration
 	last         lnet.Net
@@ -28,6 +28,10 @@ const idleSleep = time.Hour
 
 // checkPause is the time between two searches for gateways whose check is due.
 const checkPause = time.Second
+
+// deadPauseMax is the maximum pause between checks of a gateway that does not answer,
+// without jitter.
+const deadPauseMax = 8 * time.Second
 
 // checkRouters starts the checks of gateways that are due. It returns how long the
 // discoverer may sleep before it calls checkRouters again. If it is called earlier, it does
@@ -91,9 +95,19 @@ func (d *discoverer) checkRouter(q *peer, t *topology, now, interval time.Durati
 		}
 		q.due[net], q.last = now+interval, net
 		if down {
-			q.pause = min(max(2*q.pause, checkPause), interval)
-			q.retry = now + q.pause
+			d.postpone(q, now, interval)
 		}
 		return
 	}
+}
+
+// postpone sets when to check q, which is down, again. The jitter is up to a quarter of the
+// pause, in whole seconds because gateways are checked once per second. With it, clients
+// that have lost the gateway at the same moment do not all connect to it at the same time.
+func (d *discoverer) postpone(q *peer, now, interval time.Duration) {
+	if q.removed {
+		interval = min(interval, deadPauseMax)
+	}
+	q.pause = min(max(2*q.pause, checkPause), interval)
+	q.retry = now + q.pause + checkPause*time.Duration(d.rng.Int64N(int64(q.pause/4/checkPause)+1))
 }

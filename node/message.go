@@ -156,7 +156,8 @@ func (m *message) free() {
 		n.stats.committed.Add(-1)
 	}
 	m.tx.Payload, m.tx.Sink = memory.Vector{}, memory.Vector{}
-	m.tx.More, m.tx.Urgent, m.tx.Replied, m.tx.ReplyLength = false, false, false, 0
+	m.tx.More, m.tx.Urgent, m.tx.Reconnect = false, false, false
+	m.tx.Replied, m.tx.ReplyLength = false, 0
 	m.op = portals.Operation{Owner: m.op.Owner}
 	m.ni, m.peer, m.next = nil, nil, nil
 	m.bound, m.counted, m.err = false, false, nil

@@ -108,6 +108,7 @@ func (n *Node) request(h lnet.Handle, to lnet.ProcessID, r *request) error {
 	m := n.newMessage()
 	m.out.source, m.out.recovery, m.out.reserved, m.out.over = r.source, r.recovery, r.portal == lnet.ReservedPortal, r.net
 	m.out.urgent, m.tx.Urgent = m.out.reserved, m.out.reserved
+	m.tx.Reconnect = r.net != 0
 	m.out.started = n.now()
 	m.tx.Header.Type, m.tx.Header.DestPID, m.tx.More = r.typ, to.PID, r.more
 	m.out.region = n.regionOf(h)

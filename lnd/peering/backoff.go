@@ -45,6 +45,10 @@ func (b *Backoff) Fail(now time.Time, cause error, jitter float64) {
 	b.refusals = 0
 }
 
+// Skip ends the pause. Unlike Reset, it does not forget failures: if the next attempt fails too, the pause after
+// it is longer.
+func (b *Backoff) Skip() { b.next = time.Time{} }
+
 // Pause delays the next attempt by Min. It is used while the peer is connecting to this node, because the
 // peer's connection may make the attempt unnecessary.
 func (b *Backoff) Pause(now time.Time) { b.next = now.Add(b.Min) }

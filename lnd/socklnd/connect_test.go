@@ -335,6 +335,21 @@ func (n *node) pauseOf(id lnet.ProcessID) *peering.Backoff {
 	return &b
 }
 
+// TestReconnectSkipsThePause checks that a message with Reconnect connects during the pause after a failed
+// call, and that other messages fail without an attempt.
+func TestReconnectSkipsThePause(t *testing.T) {
+	n := start(t, func(c *Config) { c.MinReconnect, c.MaxReconnect = time.Hour, time.Hour })
+	p := newPuppet(n)
+	n.put(p.id(), 10).fails(lnd.StatusRemoteDropped)
+	p.listen()
+	n.put(p.id(), 10).fails(lnd.StatusRemoteError)
+	s := &sending{t: t, sent: make(chan error, 2)}
+	s.tx = lnd.Tx{Header: putHeader(n.NID(), p.nid(), 0), To: p.id(), Done: s, Reconnect: true}
+	n.Send(&s.tx)
+	p.take().receive()
+	s.done()
+}
+
 // TestAFailedCallIsRemembered checks that a peer leaves the table after a failed call, and that the
 // pause before the next call still applies.
 func TestAFailedCallIsRemembered(t *testing.T) {

@@ -88,6 +88,9 @@ func (p *peer) sendSlowly(m *lnd.Tx) bool {
 		}
 		now := time.Now()
 		p.mayCallBack()
+		if m.Reconnect && !p.opening {
+			p.Backoff.Skip()
+		}
 		p.call(now)
 		s := p.set.Load()
 		c := s.forMessage(s.version.Overhead()+m.Payload.Length, p.i.driver.config.MinBulk)
