@@ -42,7 +42,12 @@ lnetperf scale --peers 50,100
 lnetperf scale --peers 100 --set accept_backlog=127 --json
 lnetperf scale --router --peers 50 --servers 5`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return p.scale(c.Context(), &o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("servers") && !o.router {
+				return usage("--servers is the number of servers behind a router, so it needs --router")
+			}
+			return p.scale(c.Context(), &o)
+		},
 	}
 	f := c.Flags()
 	f.IntSliceVar(&o.peers, "peers", o.peers, "numbers `N,...` of peers")

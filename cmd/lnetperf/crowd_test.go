@@ -64,6 +64,7 @@ func TestScale(t *testing.T) {
 	}
 	c.run(exitUsage, "--peers", "1")
 	c.run(exitUsage, "--peers", "60001")
+	c.run(exitUsage, "--servers", "10")
 	c.run(exitUsage, "--set", "peer_credit=1")
 }
 
@@ -81,7 +82,7 @@ func TestScaleOfARouter(t *testing.T) {
 		t.Fatalf("JSON %s", out)
 	}
 	for _, r := range got.Routed {
-		if r.First.All <= 0 || r.Again.All < r.Again.Half || r.Rate <= 0 || r.CPU <= 0 || r.Alone.N == 0 || r.Connections < r.Clients {
+		if r.First.All <= 0 || r.Again.All < r.Again.Half || r.Rate <= 0 || r.CPU <= 0 || r.Alone.N == 0 || r.Connections < r.Clients || r.Bytes < 10<<10 {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -2,21 +2,17 @@ package perf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
-	"github.com/lnetd/lnetd/lnd"
-	"github.com/lnetd/lnetd/lnd/socklnd"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/lnet/portals"
 	"github.com/lnetd/lnetd/node"
-	"github.com/lnetd/lnetd/selftest/latency"
 )
 
 // Parameters of a measurement with a router.
@@ -24,6 +20,9 @@ const (
 	routedInFlight = 64                     // exchanges in flight of all clients together
 	routedTime     = 3 * time.Second        // approximate length of the measurement with routedInFlight
 	probeTime      = 500 * time.Millisecond // approximate length of the measurement with one exchange in flight
+	// failedPause is the minimum time after which a client sends a message again that has failed, and half of the
+	// maximum. Many programs pause for longer. Without a pause, the clients would use most of the processors.
+	failedPause = 250 * time.Millisecond
 	// MaxServers is the maximum number of servers behind the router, limited by the number of addresses.
 	MaxServers = 5_000
 )
@@ -46,7 +45,8 @@ type Routed struct {
 	Servers int `json:"servers"`
 	// Connections is the number of connections between the clients and the router.
 	Connections int `json:"connections"`
-	// Bytes is the memory of Go in the router's process for each client, with its connections.
+	// Bytes is the memory of Go in the router's process for each client, with its connections, and with a share of
+	// those to the servers.
 	Bytes int `json:"client_bytes"`
 	// IdleCPU is the share of a processor that the router uses while no messages are sent.
 	IdleCPU float64 `json:"idle_cpu"`
@@ -83,136 +83,12 @@ type RoutedRush struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// nodeGroup is a group of nodes in this process, each with one NI on the same net, with routes to another net through
-// the router.
-type nodeGroup struct {
-	driver *socklnd.Driver
-	nodes  []*node.Node
-	ifaces []lnd.Interface
-}
-
-// groupDriver is a driver that remembers the interfaces that it has opened.
-type groupDriver struct {
-	*socklnd.Driver
-	group *nodeGroup
-}
-
-// Open implements lnd.Driver.
-func (d groupDriver) Open(ctx context.Context, c lnd.Config) (lnd.Interface, error) {
-	i, err := d.Driver.Open(ctx, c)
-	if err == nil {
-		d.group.ifaces = append(d.group.ifaces, i)
-	}
-	return i, err
-}
-
-// startGroup starts n nodes on the net local. The gateway is the router's address there. accept reports whether they
-// accept connections. The caller must close the group.
-func startGroup(ctx context.Context, c *Config, n int, accept bool, local, remote lnet.Net, gateway netip.Addr, address func(int) netip.Addr) (_ *nodeGroup, err error) {
-	driver := socklnd.UnprivilegedConfig(c.Port)
-	driver.Network, driver.Logger = staticNetwork{socklnd.HostNetwork()}, c.Logger
-	if !accept {
-		driver.Accept = socklnd.AcceptNone
-	}
-	// The router connects to all nodes of this process at the same time, from one address.
-	driver.MaxHalfOpenPerSource = driver.MaxHalfOpen
-	g := &nodeGroup{}
-	if g.driver, err = socklnd.New(driver); err != nil {
-		return nil, err
-	}
-	routes := []node.NewRoute{{Net: remote, Gateway: lnet.NIDFromIP(local, gateway)}}
-	for k := range n {
-		if err := g.add(ctx, c, lnet.NIDFromIP(local, address(k)), routes); err != nil {
-			return nil, errors.Join(err, g.close())
-		}
-	}
-	return g, nil
-}
-
-// add starts a node with one NI and the given routes.
-func (g *nodeGroup) add(ctx context.Context, c *Config, nid lnet.NID, routes []node.NewRoute) error {
-	one, err := node.New(node.Config{Logger: c.Logger})
-	if err != nil {
-		return err
-	}
-	g.nodes = append(g.nodes, one)
-	if _, err := one.AddNI(ctx, groupDriver{g.driver, g}, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
-		return err
-	}
-	errs, err := one.Admin().AddRoutes(ctx, routes)
-	return errors.Join(append(errs, err)...)
-}
-
-// close closes the nodes, several at the same time.
-func (g *nodeGroup) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), setupTime)
-	defer cancel()
-	const atOnce = 16
-	errs := make([]error, atOnce)
-	var all sync.WaitGroup
-	for k := range errs {
-		all.Go(func() {
-			for j := k; j < len(g.nodes); j += atOnce {
-				errs[k] = errors.Join(errs[k], g.nodes[j].Close(ctx))
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(append(errs, g.driver.Close())...)
-}
-
-// ServeRouter runs the router of a measurement. It calls ready when it forwards messages, and returns when ctx is
-// done.
-func ServeRouter(ctx context.Context, c Config, ready func()) (err error) {
-	d, closer, err := c.openDriver(socklnd.DefaultConfig().Tunables.PeerCredits)
-	if err != nil {
-		return err
-	}
-	n, err := node.New(node.Config{Logger: c.Logger, Routing: true})
-	if err != nil {
-		return errors.Join(err, closer())
-	}
-	defer func() {
-		last, cancel := context.WithTimeout(context.Background(), setupTime)
-		defer cancel()
-		err = errors.Join(err, n.Close(last), closer())
-	}()
-	for _, nid := range []lnet.NID{lnet.NIDFromIP(tcp, c.Server), lnet.NIDFromIP(serverNet, RouterFar)} {
-		if _, err := n.AddNI(ctx, d, lnd.Config{Net: nid.Net(), NID: nid}); err != nil {
-			return err
-		}
-	}
-	ready()
-	<-ctx.Done()
-	return nil
-}
-
-// ServeServers runs n servers behind the router. It calls ready when they accept messages, and returns when ctx is
-// done.
-func ServeServers(ctx context.Context, c Config, n int, ready func()) (err error) {
-	g, err := startGroup(ctx, &c, n, true, serverNet, tcp, RouterFar, serverAddress)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, g.close()) }()
-	for _, one := range g.nodes {
-		_, err := one.Attach(portals.Entry{Portal: portal, MatchBits: putBits}, portals.MD{
-			Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote | portals.Truncate,
-		})
-		if err != nil {
-			return err
-		}
-	}
-	ready()
-	<-ctx.Done()
-	return nil
-}
-
 // Clients is a group of clients that reach servers through a router.
 type Clients struct {
 	group   *nodeGroup
 	servers int
 	all     []*routedClient
+	none    int // bytes of the router's memory without clients
 	failed  atomic.Int64
 	failure atomic.Pointer[error]  // of the message that failed last
 	stream  atomic.Pointer[stream] // nil while no stream runs
@@ -223,7 +99,7 @@ type routedClient struct {
 	of     *Clients
 	node   *node.Node
 	to     lnet.ProcessID
-	busy   atomic.Bool // a message is under way
+	busy   atomic.Bool // a message is under way, or has failed a moment ago
 	served atomic.Bool // an answer has come since the last rush began
 }
 
@@ -234,20 +110,13 @@ type routedMessage struct {
 	ended atomic.Bool
 }
 
-// stream is a number of exchanges by all clients in turn.
-type stream struct {
-	n            int64
-	begun, ended atomic.Int64
-	turn         atomic.Int64      // of the next client
-	times        *latency.Recorder // nil: not recorded
-	done         chan struct{}
-	failed       chan error // of capacity one: receives the error of the first exchange that fails
-}
-
-// NewClients starts n clients of the given number of servers. They do not send messages before First. The caller must
-// call Close.
+// NewClients starts n clients of the given number of servers, whose router is the process c.Passive. The clients check
+// the router at once, but send no other messages before First. The caller must call Close.
 func NewClients(ctx context.Context, c Config, n, servers int) (_ *Clients, err error) {
 	s := &Clients{servers: servers}
+	if s.none, err = c.Passive.memoryInUse(); err != nil { // before the clients connect, for which they do not wait for First
+		return nil, err
+	}
 	if s.group, err = startGroup(ctx, &c, n, false, tcp, serverNet, c.Server, memberAddress); err != nil {
 		return nil, err
 	}
@@ -263,11 +132,7 @@ func (s *Clients) Close(context.Context) error { return s.group.close() }
 
 // First makes each client exchange a message with its server through the router, which is the process passive. Then it
 // measures streams of messages. It sets all results except r.Again.
-func (s *Clients) First(ctx context.Context, passive *Process, r *Routed) error {
-	none, err := passive.memoryInUse()
-	if err != nil {
-		return err
-	}
+func (s *Clients) First(ctx context.Context, passive *Process, r *Routed) (err error) {
 	r.Clients, r.Servers = len(s.all), s.servers
 	if r.First, err = s.rush(ctx, passive); err != nil {
 		return err
@@ -281,7 +146,7 @@ func (s *Clients) First(ctx context.Context, passive *Process, r *Routed) error 
 	if err != nil {
 		return err
 	}
-	r.Bytes = (all - none) / len(s.all)
+	r.Bytes = (all - s.none) / len(s.all)
 	for _, i := range s.group.ifaces {
 		r.Connections += connectionsOf(i)
 	}
@@ -332,71 +197,10 @@ func (s *Clients) messages() (n uint64) {
 	return n
 }
 
-// streams measures exchanges by all clients in turn.
-func (s *Clients) streams(ctx context.Context, passive *Process, r *Routed) error {
-	first := 2 * len(s.all)
-	took, err := s.run(ctx, first, routedInFlight, nil)
-	if err != nil {
-		return err
-	}
-	if err := passive.beginCosts(false); err != nil {
-		return err
-	}
-	n := max(first, int(float64(first)*routedTime.Seconds()/took.Seconds()))
-	if took, err = s.run(ctx, n, routedInFlight, nil); err != nil {
-		return err
-	}
-	cost, err := passive.endCosts()
-	if err != nil {
-		return err
-	}
-	each := cost.each(n, nil)
-	r.Rate, r.CPU, r.Calls, r.Wakeups = float64(n)/took.Seconds(), each[CPU], each[IOSyscalls], each[Wakeups]
-	var times latency.Recorder
-	alone := int(max(1000, r.Rate*probeTime.Seconds()/routedInFlight))
-	if _, err := s.run(ctx, alone, 1, &times); err != nil {
-		return err
-	}
-	r.Alone = percentilesOf(timesAsCost(&times), "")
-	return nil
-}
-
-// run makes n exchanges, with inFlight in flight, and returns the time taken. It records the time of each in times,
-// unless that is nil. If an exchange fails, it returns the error at once.
-func (s *Clients) run(ctx context.Context, n, inFlight int, times *latency.Recorder) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, stormLimit)
-	defer cancel()
-	r := &stream{n: int64(n), times: times, done: make(chan struct{}), failed: make(chan error, 1)}
-	s.stream.Store(r)
-	defer s.stream.Store(nil)
-	start := time.Now()
-	for range min(n, inFlight, len(s.all)) {
-		s.next(r)
-	}
-	select {
-	case <-r.done:
-		return time.Since(start), nil
-	case err := <-r.failed:
-		return 0, fmt.Errorf("%d of %d exchanges through the router, then one failed: %w", r.ended.Load(), n, err)
-	case <-ctx.Done():
-		return 0, fmt.Errorf("%d of %d exchanges through the router: %w", r.ended.Load(), n, ctx.Err())
-	}
-}
-
-// next makes the next client that does not wait for an answer send a message, unless all exchanges of r have begun.
-func (s *Clients) next(r *stream) {
-	if r.begun.Add(1) > r.n {
-		return
-	}
-	for sent := false; !sent; {
-		sent = s.all[(r.turn.Add(1)-1)%int64(len(s.all))].call()
-	}
-}
-
 // isServed reports whether an answer has come since the last rush began.
 func (m *routedClient) isServed() bool { return m.served.Load() }
 
-// call sends a message. It returns false, and does nothing, if one is under way.
+// call sends a message. It returns false, and does nothing, if one is under way or has failed a moment ago.
 func (m *routedClient) call() bool {
 	if !m.busy.CompareAndSwap(false, true) {
 		return false
@@ -431,8 +235,12 @@ func (o *routedMessage) end(err error) {
 	} else {
 		m.served.Store(true)
 	}
-	m.busy.Store(false)
 	r := s.stream.Load()
+	if r == nil && err != nil {
+		time.AfterFunc(failedPause+rand.N(failedPause), func() { m.busy.Store(false) })
+		return
+	}
+	m.busy.Store(false)
 	switch {
 	case r == nil:
 		return

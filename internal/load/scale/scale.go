@@ -20,6 +20,8 @@ type Event struct {
 	Messages float64 `json:"messages"`
 	Busiest  float64 `json:"busiest"`
 	CPU      float64 `json:"cpu_us"` // processor time of all nodes, in microseconds
+	// Allocs is the number of objects that all nodes allocated. It is nearly the same in each run, unlike CPU.
+	Allocs float64 `json:"allocs,omitempty"`
 	// Quiet is the simulated time in seconds, not divided by the number of clients, until the event is over.
 	Quiet float64 `json:"quiet_s"`
 }

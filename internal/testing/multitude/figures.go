@@ -2,6 +2,7 @@ package multitude
 
 import (
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -9,30 +10,49 @@ import (
 	"github.com/lnetd/lnetd/internal/load/scale"
 )
 
-// meter measures what an event costs. Memory is that of the whole process.
+// meter measures what an event costs. Memory is that of the whole process. The garbage collector does not run
+// meanwhile: whether a collection, which visits the memory of all nodes, begins within a short event is
+// chance.
 type meter struct {
 	w        *world
+	percent  int // of the garbage collector, before it was switched off
 	cpu      time.Duration
+	allocs   uint64
 	messages int64
 	busiest  int64
 	at       time.Time
 }
 
-// begin starts to measure an event.
+// begin starts to measure an event. The caller must call end.
 func (w *world) begin() *meter {
-	return &meter{w: w, cpu: processorTime(), messages: w.mesh.messages.Load(), busiest: w.busiest(), at: time.Now()}
+	runtime.GC() // ends a collection that has begun
+	percent := debug.SetGCPercent(-1)
+	return &meter{
+		w: w, percent: percent, cpu: processorTime(), allocs: allocations(),
+		messages: w.mesh.messages.Load(), busiest: w.busiest(), at: time.Now(),
+	}
 }
 
 // end returns the costs of the event, which ended at the given time.
 func (m *meter) end(event string, ended time.Time) scale.Event {
 	n := float64(len(m.w.clients))
-	return scale.Event{
+	e := scale.Event{
 		Name:     event,
 		Messages: float64(m.w.mesh.messages.Load()-m.messages) / n,
 		Busiest:  float64(m.w.busiest()-m.busiest) / n,
 		CPU:      float64((processorTime() - m.cpu).Nanoseconds()) / n / 1000,
+		Allocs:   float64(allocations()-m.allocs) / n,
 		Quiet:    ended.Sub(m.at).Seconds(),
 	}
+	debug.SetGCPercent(m.percent)
+	return e
+}
+
+// allocations returns the number of objects that this process has allocated on the heap.
+func allocations() uint64 {
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.Mallocs
 }
 
 // busiest returns the number of messages that the servers and gateways have received.

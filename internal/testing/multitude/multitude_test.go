@@ -34,7 +34,7 @@ func run(t *testing.T, n int) (s *scale.Simulation) {
 	return s
 }
 
-// The messages and the memory for each node do not grow with the number of nodes.
+// The messages, the memory and the allocated objects for each node do not grow with the number of nodes.
 func TestCostsAreLinear(t *testing.T) {
 	var all []*scale.Simulation
 	for text := range strings.SplitSeq(*sizes, ",") {
@@ -52,6 +52,10 @@ func TestCostsAreLinear(t *testing.T) {
 			atMost(t, "bytes of a peer", s.PeerBytes, before.PeerBytes)
 		}
 		for j, e := range s.Events {
+			if !testenv.Race {
+				// Half an object is what the whole process may allocate besides.
+				atMost(t, e.Name+": allocated objects", e.Allocs, all[k].Events[j].Allocs+0.5)
+			}
 			atMost(t, e.Name+": messages", e.Messages, before.Events[j].Messages)
 			atMost(t, e.Name+": messages at servers and gateways", e.Busiest, before.Events[j].Busiest)
 		}
