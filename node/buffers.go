@@ -119,4 +119,4 @@ func (p *pool) resize(limit int) messageQueue {
 }
 
 // idle reports whether no buffer of the pool is in use.
-func (p *pool) idle() bool { return p.available.Load() == p.credits.limit.Load() }
+func (p *pool) idle() bool { return p.available.Load() == int64(p.credits.limit.Load()) }

@@ -114,7 +114,7 @@ func (m *message) sample(k latencyKind, ns int64) {
 	ns = max(ns, 1)
 	m.ni.stats.latency[k].add(ns)
 	if m.peer != nil {
-		m.peer.stats.latency[k].add(ns)
+		m.peer.counters().latency[k].add(ns)
 	}
 }
 
@@ -125,7 +125,7 @@ func (m *message) countSent(t lnet.MsgType, nbytes int) {
 		m.ni.stats.sentBytes[t].Add(uint64(nbytes))
 	}
 	if m.peer != nil {
-		m.peer.stats.sent[t].Add(1)
+		m.peer.counters().sent[t].Add(1)
 	}
 }
 
@@ -136,7 +136,7 @@ func (m *message) countReceived(t lnet.MsgType, nbytes int) {
 		m.ni.stats.receivedBytes[t].Add(uint64(nbytes))
 	}
 	if m.peer != nil {
-		m.peer.stats.received[t].Add(1)
+		m.peer.counters().received[t].Add(1)
 	}
 }
 
@@ -145,7 +145,7 @@ func (i *ni) countDropped(p *peerNI, t lnet.MsgType, nbytes int) {
 	i.stats.dropped[t].Add(1)
 	i.stats.droppedBytes[t].Add(uint64(nbytes))
 	if p != nil {
-		p.stats.dropped[t].Add(1)
+		p.counters().dropped[t].Add(1)
 	}
 }
 
@@ -234,6 +234,24 @@ func (s *peerStats) reset() {
 	for k := range s.latency {
 		s.latency[k].samples.Store(0)
 		s.latency[k].extremes.reset()
+	}
+}
+
+// addTo adds the counts of s, and the sums of its latencies, to total.
+func (s *peerStats) addTo(total *peerStats) {
+	for _, c := range []struct{ from, to *[messageTypes]atomic.Uint64 }{
+		{&s.sent, &total.sent}, {&s.received, &total.received}, {&s.dropped, &total.dropped},
+	} {
+		for k := range c.from {
+			c.to[k].Add(c.from[k].Load())
+		}
+	}
+	for k := range s.status {
+		total.status[k].Add(s.status[k].Load())
+	}
+	for k := range s.latency {
+		total.latency[k].samples.Add(s.latency[k].samples.Load())
+		total.latency[k].sum.Add(s.latency[k].sum.Load())
 	}
 }
 
@@ -340,6 +358,9 @@ func (a *Admin) ResetCounters() {
 	}
 	n.infoMu.Lock()
 	defer n.infoMu.Unlock()
+	n.resets.Add(1)
+	defer n.resets.Add(1)
+	n.removedStats.reset()
 	n.stats.committedMax.Store(n.stats.committed.Load())
 	n.stats.responseTimeouts.Store(0)
 	n.stats.resent.Store(0)
@@ -359,5 +380,9 @@ func (a *Admin) ResetCounters() {
 	for _, i := range n.topology.Load().nis {
 		i.stats.reset()
 	}
-	n.peers.each(func(p *peerNI) { p.stats.reset() })
+	n.peers.each(func(p *peerNI) {
+		if s := p.stats.Load(); s != nil {
+			s.reset()
+		}
+	})
 }

@@ -67,7 +67,7 @@ func TestLatencyOfNoTimeIsTheShortest(t *testing.T) {
 		m.sample(latencyGetRTT, ns)
 	}
 	want := Latency{Samples: 2, Min: 1, Max: 1000, Avg: 500, Sum: 1001}
-	h, l := &m.ni.stats.latency[latencyGetRTT], &m.peer.stats.latency[latencyGetRTT]
+	h, l := &m.ni.stats.latency[latencyGetRTT], &m.peer.counters().latency[latencyGetRTT]
 	if got := h.summary(h.samples()); got != want {
 		t.Errorf("NI: %+v, want %+v", got, want)
 	}

@@ -18,11 +18,17 @@ type CreditInfo struct {
 // credit, in order (lnet-core 7). While credits are free, acquiring and releasing them
 // needs no lock.
 type credits struct {
-	limit     atomic.Int64
 	available *atomic.Int64
-	min       atomic.Int64
+	limit     atomic.Int32
+	min       atomic.Int32
 	retiring  atomic.Int64 // credits in use that exceed limit after it was reduced; not available again after their release
+	// queues is nil until a message waits for a credit, because a node may have very many peer
+	// NIs for which no message ever waits.
+	queues atomic.Pointer[creditQueues]
+}
 
+// creditQueues holds the messages that wait for a credit.
+type creditQueues struct {
 	// answers is the number of ACKs and REPLYs in the queues.
 	answers atomic.Int64
 
@@ -42,33 +48,51 @@ type credits struct {
 // kept in available, which other code may read.
 func (c *credits) init(available *atomic.Int64, limit int) {
 	c.available = available
-	c.limit.Store(int64(limit))
+	c.limit.Store(int32(limit))
 	c.available.Store(int64(limit))
-	c.min.Store(int64(limit))
+	c.min.Store(int32(limit))
+}
+
+// makeQueues returns the queues. The first call creates them.
+func (c *credits) makeQueues() *creditQueues {
+	if q := c.queues.Load(); q != nil {
+		return q
+	}
+	c.queues.CompareAndSwap(nil, new(creditQueues))
+	return c.queues.Load()
+}
+
+// answersWaiting returns how many ACKs and REPLYs wait for a credit.
+func (c *credits) answersWaiting() int64 {
+	if q := c.queues.Load(); q != nil {
+		return q.answers.Load()
+	}
+	return 0
 }
 
 // acquire acquires a credit for m. If no credit is free, it queues m and returns false; m
 // then belongs to the queue.
 func (c *credits) acquire(m *message) bool {
 	left := c.available.Add(-1)
-	for low := c.min.Load(); left < low && !c.min.CompareAndSwap(low, left); low = c.min.Load() {
+	for low := c.min.Load(); left < int64(low) && !c.min.CompareAndSwap(low, int32(left)); low = c.min.Load() {
 	}
 	if left >= 0 {
 		return true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.releasedEarly > 0 {
-		c.releasedEarly--
+	q := c.makeQueues()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.releasedEarly > 0 {
+		q.releasedEarly--
 		return true
 	}
 	if m.isAnswer() {
-		c.answers.Add(1)
+		q.answers.Add(1)
 	}
 	if m.out.urgent {
-		c.urgent.push(m)
+		q.urgent.push(m)
 	} else {
-		c.waiting.push(m)
+		q.waiting.push(m)
 	}
 	return false
 }
@@ -89,39 +113,44 @@ func (c *credits) release() *message {
 // nextWaiting removes the next waiting message from its queue and returns it. It is called
 // after a release has added 1 to available; the message receives that credit.
 func (c *credits) nextWaiting() *message {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancelled > 0 { // messages that were queued later receive credits of other releases
-		c.cancelled--
+	q := c.makeQueues()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.cancelled > 0 { // messages that were queued later receive credits of other releases
+		q.cancelled--
 		return nil
 	}
-	m := c.urgent.pop()
+	m := q.urgent.pop()
 	if m == nil {
-		m = c.waiting.pop()
+		m = q.waiting.pop()
 	}
 	if m == nil {
-		c.releasedEarly++
+		q.releasedEarly++
 		return nil
 	}
 	if m.isAnswer() {
-		c.answers.Add(-1)
+		q.answers.Add(-1)
 	}
 	return m
 }
 
 // withdraw removes and returns the waiting messages for which match returns true.
 func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out = c.urgent.withdraw(match)
-	bulk := c.waiting.withdraw(match)
+	q := c.queues.Load()
+	if q == nil {
+		return out
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out = q.urgent.withdraw(match)
+	bulk := q.waiting.withdraw(match)
 	out.append(&bulk)
 	for m := out.head; m != nil; m = m.next {
 		if m.isAnswer() {
-			c.answers.Add(-1)
+			q.answers.Add(-1)
 		}
 		if c.available.Add(1) > 0 {
-			c.cancelled++
+			q.cancelled++
 		}
 	}
 	return out
@@ -132,7 +161,7 @@ func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
 // resize returns the waiting messages that receive the new credits; the caller must resume
 // them.
 func (c *credits) resize(limit int) (ready messageQueue) {
-	more := int64(limit) - c.limit.Swap(int64(limit))
+	more := int64(limit) - int64(c.limit.Swap(int32(limit)))
 	if more < 0 {
 		c.retiring.Add(-more - subtractDown(c.available, -more))
 	}
@@ -152,7 +181,7 @@ func (c *credits) resize(limit int) (ready messageQueue) {
 			ready.push(m)
 		}
 	}
-	c.min.Store(c.available.Load())
+	c.min.Store(int32(c.available.Load()))
 	return ready
 }
 
@@ -172,7 +201,9 @@ func subtractDown(a *atomic.Int64, by int64) int64 {
 }
 
 // inUse reports whether a message holds a credit or waits for one.
-func (c *credits) inUse() bool { return c.available.Load() != c.limit.Load() || c.retiring.Load() != 0 }
+func (c *credits) inUse() bool {
+	return c.available.Load() != int64(c.limit.Load()) || c.retiring.Load() != 0
+}
 
 func (c *credits) info() CreditInfo {
 	return CreditInfo{Max: int(c.limit.Load()), Available: int(c.available.Load()), Min: int(c.min.Load())}

@@ -290,7 +290,7 @@ func (d *discoverer) execute(a discovery.Action) {
 		d.attach(a.NID, a.Peer)
 	case discovery.Detach:
 		if p := n.peers.find(a.NID); p != nil {
-			n.peers.remove(p)
+			n.removePeerNI(p)
 			n.resumeStrays(p)
 		}
 		d.noteMoved(a.NID)

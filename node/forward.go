@@ -102,7 +102,7 @@ func (m *message) forwardReceived(err error) {
 // discovery waits for might then be on a connection that is blocked because no buffer is
 // free.
 func (n *Node) mayWaitForDiscovery(m *message) bool {
-	half := func(c *credits) bool { return c.available.Load() >= max(c.limit.Load()/2, 1) }
+	half := func(c *credits) bool { return c.available.Load() >= int64(max(c.limit.Load()/2, 1)) }
 	return half(&m.arrival.from.router) && half(&n.router.poolFor(m.tx.Payload.Length).credits)
 }
 

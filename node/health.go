@@ -151,7 +151,7 @@ func (m *message) failed(err error) (again bool) {
 		i.lowerHealth(sensitivity)
 	}
 	if class&lowersRemote != 0 {
-		p.stats.status[s].Add(1)
+		p.counters().status[s].Add(1)
 		n.blame(p)
 	}
 	switch {

@@ -56,14 +56,21 @@ func addAll(t *testing.T, n *node.Node, routes []node.NewRoute) {
 	time.Sleep(10 * time.Second)
 }
 
-// A peer with two NIDs takes less than 4 KiB. A route takes little, and less than the peer that is its gateway.
+// A peer with two NIDs takes less than 3 KiB, and less than 2 KiB before the first message. A route takes little,
+// and less than the peer that is its gateway.
 func TestIdlePeersAndRoutesAreSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, n := newCrowd(t)
 		meetAll(t, n, 0, 10)
 		before := cost.Memory()
 		meetAll(t, n, 10, 1000)
-		cost.Bound(t, "idle peer of two NIDs", cost.Memory()-before, 1000, 4096)
+		cost.Bound(t, "idle peer of two NIDs", cost.Memory()-before, 1000, 3072)
+
+		before = cost.Memory()
+		for k := range 1000 {
+			configure(t, n, crowdNID(lnet.MakeNet(lnet.TypeTCP, 0), 100000+k), crowdNID(lnet.MakeNet(lnet.TypeTCP, 1), 100000+k))
+		}
+		cost.Bound(t, "configured peer of two NIDs without messages", cost.Memory()-before, 1000, 2048)
 
 		addAll(t, n, routesThrough(0, 16, 0, 16))
 		before = cost.Memory()
@@ -72,7 +79,7 @@ func TestIdlePeersAndRoutesAreSmall(t *testing.T) {
 
 		before = cost.Memory()
 		addAll(t, n, routesThrough(5000, 1000, 20000, 1000))
-		cost.Bound(t, "route with a gateway of its own", cost.Memory()-before, 1000, 4096+256)
+		cost.Bound(t, "route with a gateway of its own", cost.Memory()-before, 1000, 3072+512)
 		runtime.KeepAlive(n)
 	})
 }

@@ -68,14 +68,17 @@ type Node struct {
 	table      *portals.Table
 	faults     *fault.Rules
 	stats      nodeStats
-	second     atomic.Int64 // seconds since the node was created, updated by the monitor
-	messages   sync.Pool
-	regions    regions
-	uses       [lnet.Portals]portalUse
-	endings    endings
-	flights    flights
-	captures   captures
-	waiters    sync.Pool // of *waiter
+	// removedStats are the totals of peer NIs that were removed. resets is PeerNIsInfo.Resets.
+	removedStats peerStats
+	resets       atomic.Uint64
+	second       atomic.Int64 // seconds since the node was created, updated by the monitor
+	messages     sync.Pool
+	regions      regions
+	uses         [lnet.Portals]portalUse
+	endings      endings
+	flights      flights
+	captures     captures
+	waiters      sync.Pool // of *waiter
 
 	// Work for the monitor. Only steps is processed by the goroutine that adds to it, if no
 	// other one does.

@@ -186,7 +186,7 @@ const answersWaitingMax = 16384
 // match finds the MD for m, an arrived PUT or GET with header h. It then places the
 // message, drops it, or lets it wait on a lazy portal.
 func (m *message) match(h *lnet.Header) {
-	if m.peer != nil && m.peer.tx.answers.Load() >= answersWaitingMax {
+	if m.peer != nil && m.peer.tx.answersWaiting() >= answersWaitingMax {
 		m.drop(DropAnswersFull)
 		return
 	}

@@ -88,6 +88,17 @@ type PeerNIsInfo struct {
 	// Forgotten is the number of evicted peer NIs. Refused is the number of NIDs that were
 	// rejected.
 	Forgotten, Refused uint64
+	// Removed holds the sums of the counters of peer NIs that no longer exist. Counts that a peer
+	// NI gets after its removal are missing. Min and Max of latencies are not set.
+	Removed RemovedPeerNIs
+	// Resets grows by two with each call of ResetCounters. It is odd while counters are reset.
+	Resets uint64
+}
+
+// RemovedPeerNIs holds the sums of the counters of peer NIs.
+type RemovedPeerNIs struct {
+	Traffic
+	HealthCounters
 }
 
 // PeerNIs returns the number of peer NIs, its limit, and how often the limit was enforced.
@@ -100,6 +111,7 @@ func (a *Admin) PeerNIs() PeerNIsInfo {
 	return PeerNIsInfo{
 		Count: int(n.peers.count.Load()), Named: int(s.named.Load()), Max: n.parameters.Load().PeerNIsMax,
 		Forgotten: s.forgotten.Load(), Refused: s.refused.Load(),
+		Removed: RemovedPeerNIs{n.removedStats.traffic(), n.removedStats.health()}, Resets: n.resets.Load(),
 	}
 }
 

@@ -38,7 +38,7 @@ func TestAPeerWithSomethingUnderWayIsNotIdle(t *testing.T) {
 				}
 			},
 			"a router buffer in use": func(on bool) {
-				p.router.available.Store(p.router.limit.Load())
+				p.router.available.Store(int64(p.router.limit.Load()))
 				if on {
 					p.router.available.Add(-1)
 				}
