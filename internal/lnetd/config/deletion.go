@@ -127,10 +127,8 @@ func (d *Deletion) peer(f *filePeer) {
 	if !ok {
 		return
 	}
-	for _, at := range f.nids {
-		if nids, ok := at.nids(peerNIDsMax); ok && !f.list && slices.Contains(nids, p.Primary) {
-			p.Others = nil
-		}
+	if f.listsPrimary && !f.list {
+		p.Others = nil
 	}
 	d.Peers = append(d.Peers, p)
 	d.noteDetail(p.Primary.String(), f.at)
@@ -209,7 +207,7 @@ func Delete(have *State, d *Deletion) (State, Problems, error) {
 		}
 		p := &have.Peers[lost]
 		first := len(d.Peers)
-		for _, nid := range p.nids() {
+		for nid := range p.eachNID() {
 			if k, ok := named[nid]; ok {
 				first = min(first, k)
 			}
@@ -290,7 +288,7 @@ func (p *Peer) deleteNIDs(named *Peer, absent func(where, what string)) {
 			absent(named.Where, fmt.Sprintf("peer %s does not have the NID %s; nothing is deleted", p.Primary, nid))
 		}
 	}
-	p.Others = slices.DeleteFunc(p.Others, func(n lnet.NID) bool { return slices.Contains(named.Others, n) })
+	p.Others = Without(p.Others, named.Others)
 }
 
 // deleteRules deletes the "udsp" rules at the given positions. All positions refer to the list before
@@ -339,7 +337,7 @@ func (s *State) Settled(have *State) {
 	})
 	for k := range s.Peers {
 		p := &s.Peers[k]
-		if !slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return local[n.Net()] }) {
+		if !p.hasAny(func(n lnet.NID) bool { return local[n.Net()] }) {
 			p.Others = slices.DeleteFunc(slices.Clone(p.Others), func(n lnet.NID) bool { return gone[n.Net()] })
 			continue
 		}

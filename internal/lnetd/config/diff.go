@@ -76,7 +76,7 @@ type differ struct {
 func newDiffer(have, want *State, drivers []DriverOptions) *differ {
 	d := &differ{
 		have: have, want: want,
-		nis: map[niKey]bool{}, peers: map[lnet.NID]bool{}, routes: map[routeKey]bool{}, unstableNets: map[lnet.Net]bool{},
+		nis: map[niKey]bool{}, peers: make(map[lnet.NID]bool, min(len(have.Peers), len(want.Peers))), routes: map[routeKey]bool{}, unstableNets: map[lnet.Net]bool{},
 		havePeers: byKey(have.Peers, func(p *Peer) lnet.NID { return p.Primary }),
 		wantPeers: byKey(want.Peers, func(p *Peer) lnet.NID { return p.Primary }),
 	}
@@ -127,14 +127,17 @@ func (d *differ) keepNIs(drivers []DriverOptions) (joined map[lnet.Net]bool) {
 // keepPeers records in d.peers the peers that stay unchanged. It returns the NIDs of all other peers.
 func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 	changed = map[lnet.NID]bool{}
+	for primary, h := range d.havePeers {
+		if w := d.wantPeers[primary]; w != nil && h.equal(w) && !d.onUnstableNet(h) {
+			d.peers[primary] = true
+		}
+	}
 	for _, peers := range []map[lnet.NID]*Peer{d.havePeers, d.wantPeers} {
 		for primary, p := range peers {
-			h, w := d.havePeers[primary], d.wantPeers[primary]
-			if h != nil && w != nil && h.equal(w) && !d.onUnstableNet(h) {
-				d.peers[primary] = true
+			if d.peers[primary] {
 				continue
 			}
-			for _, nid := range p.nids() {
+			for nid := range p.eachNID() {
 				changed[nid] = true
 			}
 		}
@@ -144,7 +147,7 @@ func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 
 // onUnstableNet reports whether the peer has a NID on one of d.unstableNets.
 func (d *differ) onUnstableNet(p *Peer) bool {
-	return slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return d.unstableNets[n.Net()] })
+	return p.hasAny(func(n lnet.NID) bool { return d.unstableNets[n.Net()] })
 }
 
 // remainingPeer returns what is left of the existing peer p after its removal step: p with the NIDs that
@@ -207,6 +210,9 @@ func (d *differ) order() []Step {
 func (d *differ) removedPeers() (steps []Step) {
 	for k := range slices.Backward(d.have.Peers) {
 		p := &d.have.Peers[k]
+		if d.peers[p.Primary] {
+			continue
+		}
 		if rest := d.remainingPeer(p); rest == nil || len(rest.Others) < len(p.Others) {
 			steps = append(steps, Change[Peer]{From: p, To: rest})
 		}
@@ -217,6 +223,9 @@ func (d *differ) removedPeers() (steps []Step) {
 func (d *differ) addedPeers() (steps []Step) {
 	for k := range d.want.Peers {
 		p := &d.want.Peers[k]
+		if d.peers[p.Primary] {
+			continue
+		}
 		var rest *Peer
 		if h := d.havePeers[p.Primary]; h != nil {
 			rest = d.remainingPeer(h)
@@ -292,7 +301,7 @@ func Forgets(have, want *State, drivers []DriverOptions) func(*Peer) bool {
 		}
 	}
 	return func(p *Peer) bool {
-		return d.onUnstableNet(p) || slices.ContainsFunc(p.nids(), func(n lnet.NID) bool { return gone[n] })
+		return d.onUnstableNet(p) || p.hasAny(func(n lnet.NID) bool { return gone[n] })
 	}
 }
 
@@ -301,7 +310,9 @@ func Forgets(have, want *State, drivers []DriverOptions) func(*Peer) bool {
 // changes that it has removed from want in this way.
 func KeepDrivers(have, want *State) (out []Step) {
 	kept := maps.Clone(want.Drivers)
-	for _, s := range newDiffer(have, want, nil).drivers {
+	d := differ{have: have, want: want}
+	d.changeDrivers()
+	for _, s := range d.drivers {
 		c := s.(DriverChange)
 		if !slices.ContainsFunc(have.NIs, func(i NI) bool { return i.Net.Type() == c.Type }) {
 			continue

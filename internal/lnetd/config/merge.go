@@ -30,15 +30,23 @@ type merge struct {
 
 // index fills routeIndex and ownerIndex.
 func (m *merge) index() {
-	m.routeIndex, m.ownerIndex = make(map[routeKey]int, len(m.Routes)), make(map[lnet.NID]int, len(m.Peers))
+	m.routeIndex, m.ownerIndex = make(map[routeKey]int, len(m.Routes)), make(map[lnet.NID]int, countNIDs(m.Peers))
 	for k := range m.Routes {
 		m.routeIndex[m.Routes[k].key()] = k
 	}
 	for k := range m.Peers {
-		for _, nid := range m.Peers[k].nids() {
+		for nid := range m.Peers[k].eachNID() {
 			m.ownerIndex[nid] = k
 		}
 	}
+}
+
+// countNIDs returns the number of NIDs of the peers.
+func countNIDs(peers []Peer) (n int) {
+	for k := range peers {
+		n += 1 + len(peers[k].Others)
+	}
+	return n
 }
 
 // ownerOf returns the peer that has the NID, or nil.
@@ -69,12 +77,13 @@ func (m *merge) result() (State, Problems, error) {
 	return m.State, sortAndLimit(m.warnings), nil
 }
 
-// clone returns a copy of s whose lists can be changed without changing s.
+// clone returns a copy of s whose lists can be changed without changing s. The NIDs of a peer are shared with
+// s, because there may be very many peers: the copy may append to Others, but must not change its elements.
 func (s *State) clone() State {
 	c := *s
 	c.NIs, c.Peers, c.Routes = slices.Clone(s.NIs), slices.Clone(s.Peers), slices.Clone(s.Routes)
 	for k := range c.Peers {
-		c.Peers[k].Others = slices.Clone(c.Peers[k].Others)
+		c.Peers[k].Others = slices.Clip(c.Peers[k].Others) // append makes a copy
 	}
 	c.Drivers = maps.Clone(s.Drivers)
 	return c
@@ -220,13 +229,13 @@ func (m *merge) mergePeer(p *Peer, gateways map[lnet.NID]bool) {
 	switch {
 	case has == nil && p.undiscovered(gateways):
 	case has == nil:
-		for _, nid := range p.nids() {
+		for nid := range p.eachNID() {
 			if o := m.ownerOf(nid); o != nil {
 				m.addConflict(p.Where, fmt.Sprintf("%s belongs to the peer %s already", nid, o.Primary), "make sure that each NID belongs to only one peer")
 				return
 			}
 		}
-		for _, nid := range p.nids() {
+		for nid := range p.eachNID() {
 			m.ownerIndex[nid] = len(m.Peers)
 		}
 		m.Peers = append(m.Peers, *p)
@@ -270,7 +279,7 @@ func gatewaysOf(routes []Route) map[lnet.NID]bool {
 func (m *merge) checkGateways(have *State, where func(lost int) string, remedy string) {
 	lost := gatewaysOf(m.Routes)
 	for k := range m.Peers {
-		for _, nid := range m.Peers[k].nids() {
+		for nid := range m.Peers[k].eachNID() {
 			delete(lost, nid)
 		}
 	}
@@ -279,7 +288,7 @@ func (m *merge) checkGateways(have *State, where func(lost int) string, remedy s
 	}
 	for k := range have.Peers {
 		p := &have.Peers[k]
-		for _, nid := range p.nids() {
+		for nid := range p.eachNID() {
 			if lost[nid] {
 				m.addConflict(where(k), fmt.Sprintf("routes use the peer %s: failed to del primary peer", nid), remedy)
 				break

@@ -61,6 +61,7 @@ type filePeer struct {
 	nids           []place
 	primaryMissing bool // the primary NID is missing, which has been reported
 	list           bool // the item is one of "peers", whose NIDs replace those that the peer has
+	listsPrimary   bool // nids contain the primary NID; set by peer
 }
 
 // eachPeer calls read for each item of "peer" and "peers", in order, whose keys are valid.
@@ -152,7 +153,7 @@ func (c *Config) addPeers(f *file) {
 func (c *Config) addPeer(p Peer, f *filePeer, places *peerPositions) {
 	var added []lnet.NID
 	ok := true
-	for _, nid := range p.nids() {
+	for nid := range p.eachNID() {
 		switch other, taken := places.owner[nid]; {
 		case !taken:
 			added = append(added, nid)
@@ -193,6 +194,7 @@ func (f *filePeer) peer() (Peer, bool) {
 			if nid != p.Primary && !nid.IsLoopback() && !slices.Contains(p.Others, nid) {
 				p.Others = append(p.Others, nid)
 			}
+			f.listsPrimary = f.listsPrimary || nid == p.Primary
 			if f.list {
 				p.Listed = append(p.Listed, nid)
 			}

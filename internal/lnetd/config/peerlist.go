@@ -44,7 +44,7 @@ func (p *Peer) conflictText(nid, owner lnet.NID) string {
 // further peer are ignored with a warning.
 func (c *Config) updatePeer(p Peer, f *filePeer, places *peerPositions) {
 	owner, at, there := places.owner, 0, false
-	for _, nid := range p.nids() {
+	for nid := range p.eachNID() {
 		if primary, ok := owner[nid]; ok {
 			at, there = places.first(primary)
 			break
@@ -52,12 +52,12 @@ func (c *Config) updatePeer(p Peer, f *filePeer, places *peerPositions) {
 	}
 	if there {
 		f.at.warn("the peer %s occurs twice: it gets the NIDs of the last entry", c.Peers[at].Primary).remedyf("write one entry for the peer")
-		for _, nid := range c.Peers[at].nids() {
+		for nid := range c.Peers[at].eachNID() {
 			delete(owner, nid)
 		}
 	}
 	var nids []lnet.NID
-	for _, nid := range p.nids() {
+	for nid := range p.eachNID() {
 		if other, taken := owner[nid]; taken {
 			f.at.warn("%s", p.conflictText(nid, other)).remedyf("remove it from one of them")
 			continue
@@ -91,7 +91,7 @@ func (m *merge) matchLists(list []Peer) map[int]int {
 		if list[k].Listed == nil {
 			continue
 		}
-		for _, nid := range list[k].nids() {
+		for nid := range list[k].eachNID() {
 			if at, ok := m.ownerIndex[nid]; ok && !claimed[at] {
 				targets[k], claimed[at] = at, true
 				break
@@ -110,7 +110,7 @@ func (m *merge) matchLists(list []Peer) map[int]int {
 // If at is negative, it adds a peer. NIDs that belong to another peer are ignored with a warning.
 func (m *merge) updatePeer(p *Peer, at int) {
 	var nids []lnet.NID
-	for _, nid := range p.nids() {
+	for nid := range p.eachNID() {
 		if o, owned := m.ownerIndex[nid]; owned && o != at {
 			m.warn(p.Where, p.conflictText(nid, m.Peers[o].Primary))
 			continue

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -142,14 +143,34 @@ func (s *State) setDriver(t lnet.NetType, v Values) {
 	s.Drivers = drivers
 }
 
-// nids returns all NIDs of the peer.
+// nids returns all NIDs of the peer in a new slice.
 func (p *Peer) nids() []lnet.NID { return append([]lnet.NID{p.Primary}, p.Others...) }
+
+// eachNID returns an iterator over all NIDs of the peer, the primary one first.
+func (p *Peer) eachNID() iter.Seq[lnet.NID] {
+	return func(yield func(lnet.NID) bool) {
+		if !yield(p.Primary) {
+			return
+		}
+		for _, nid := range p.Others {
+			if !yield(nid) {
+				return
+			}
+		}
+	}
+}
+
+// hasAny reports whether is returns true for a NID of the peer.
+func (p *Peer) hasAny(is func(lnet.NID) bool) bool {
+	return is(p.Primary) || slices.ContainsFunc(p.Others, is)
+}
 
 // equal reports whether two entries describe the same peer. Their positions and the order of NIDs
 // are ignored.
 func (p *Peer) equal(o *Peer) bool {
 	return p.Primary == o.Primary && p.SingleRail == o.SingleRail && p.Locked == o.Locked &&
-		len(p.Others) == len(o.Others) && len(p.shared(o).Others) == len(p.Others)
+		len(p.Others) == len(o.Others) &&
+		!slices.ContainsFunc(p.Others, func(nid lnet.NID) bool { return !slices.Contains(o.Others, nid) })
 }
 
 // Equal reports whether two entries describe the same peer. It ignores their positions in files and the

@@ -20,7 +20,11 @@ func (b *backend) planDeletion(ctx context.Context, have *config.State, doc *api
 		return plan{}, err
 	}
 	d.NIs = b.node.engines.resolved(d.NIs, have.Drivers, have.Drivers)
-	have.Peers = append(have.Peers, b.node.foundPeers(d.Peers)...)
+	found, err := b.node.foundPeers(ctx, d.Peers)
+	if err != nil {
+		return plan{}, err
+	}
+	have.Peers = append(have.Peers, found...)
 	want, more, err := config.Delete(have, &d)
 	return plan{want: want, warnings: slices.Concat(d.Warnings, more)}, err
 }

@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"context"
+
+	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/lnet"
 )
@@ -17,20 +20,17 @@ func (t *nodeTask) isFound(p config.Peer) bool {
 }
 
 // foundPeers returns the peers that entries of a document refer to and that the node has discovered.
-// It omits configured peers.
-func (t *nodeTask) foundPeers(entries []config.Peer) (found []config.Peer) {
-	seen := map[lnet.NID]bool{} // primary NIDs
-	for _, nid := range namedNIDs(entries) {
-		i, ok := t.Peer(nid)
-		if !ok || seen[i.Primary] {
-			continue
+// It omits configured peers. The error is that of PeersOf.
+func (t *nodeTask) foundPeers(ctx context.Context, entries []config.Peer) (found []config.Peer, err error) {
+	for i, err := range t.PeersOf(ctx, namedNIDs(entries)) {
+		if err != nil {
+			return nil, err
 		}
-		seen[i.Primary] = true
-		if p := configuredPeer(&i); p.Found {
-			found = append(found, p)
+		if !i.State.Has(discovery.Configured) {
+			found = append(found, configuredPeer(&i))
 		}
 	}
-	return found
+	return found, nil
 }
 
 // namedNIDs returns the NIDs by which entries of a document identify peers.
@@ -43,14 +43,19 @@ func namedNIDs(entries []config.Peer) (nids []lnet.NID) {
 
 // keepPrimaries changes the entries of "peers" that describe a discovered peer, so that the peer keeps
 // its primary NID. Otherwise the first NID that the entry lists would become the primary one.
-func (t *nodeTask) keepPrimaries(peers []config.Peer) {
+func (t *nodeTask) keepPrimaries(ctx context.Context, peers []config.Peer) error {
 	for k := range peers {
 		p := &peers[k]
 		if p.Listed == nil {
 			continue
 		}
-		if found := t.foundPeers([]config.Peer{*p}); len(found) > 0 {
+		found, err := t.foundPeers(ctx, peers[k:k+1])
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
 			*p = p.WithPrimary(found[0].Primary)
 		}
 	}
+	return nil
 }
