@@ -27,6 +27,7 @@ type gatherer struct {
 	process *prometheus.Registry
 	refused func() uint64 // returns the number of scrapes that were refused
 	drivers *driverFamilies
+	others  otherPeers
 }
 
 func newGatherer(s Source, o Options, refused func() uint64) *gatherer {
@@ -74,7 +75,7 @@ func (g *gatherer) own(p *page) []*dto.MetricFamily {
 	for k := range nis {
 		collectNI(p, &nis[k], &w, g.drivers)
 	}
-	peers := collectPeers(ctx, p, s, g.options.peersMax(), &w)
+	peers := collectPeers(ctx, p, s, g.options.peersMax(), &w, &g.others)
 	discovery := collectActivity(ctx, p, s, &w)
 	collectRoutes(p, s.Routes())
 	collectRouter(p, s.Routing(), &w)

@@ -239,7 +239,12 @@ var groups = []struct{ prefix, title, text string }{
 	{"lnet_interface", "NIs that wait", ""},
 	{"lnet_lnd_", "Network drivers", "These are the counters of the drivers for TCP and RDMA. A driver shows those that it has."},
 	{"lnet_peer", "Peers", "The oldest 1,000 peers have separate series, up to 2,000 NIDs in total, so unknown hosts cannot " +
-		"create more series. A peer with more than 128 NIDs has none. `lnet_peers_left_out` counts the peers without series."},
+		"create more series. A peer with more than 128 NIDs has none. `lnet_peers_left_out` counts the peers without series. " +
+		"The counters have a common series for all other NIDs, also for those of peers that were removed: `nid` and `primary` are `other`. " +
+		"When a NID gets separate series, its earlier messages remain in the common series, which does not decrease. " +
+		"So add up increases or rates, not values: `sum(increase(lnet_peer_ni_messages_total[1h]))` includes each message once. " +
+		"`lnetdctl stats reset` sets the common series to the counts of its NIDs since then, which Prometheus treats as a restart; failures are not reset. " +
+		"A message that ends after its peer was removed is in no series."},
 	{"lnet_rout", "Routes and routers", "The first 1,000 routes have separate series. The routes to one net are shown all or not at all."},
 	{"lnet_client", "Clients of transfer machines", "Clients are grouped by the rule of the configuration that applies to them."},
 	{"lnet_selftest_", "LNet selftest", "Counters begin at 0 when selftest is enabled."},

@@ -65,6 +65,7 @@ const (
 type peerCollector struct {
 	page                *page
 	waiting             *waiting
+	scrape              peerScrape
 	room, roomNIs       int   // number of peers and NIDs that can still get separate series
 	peers, out, outNIs  int   // numbers of all peers, and of peers and NIDs without separate series
 	states              []int // number of peers with each of peerStates
@@ -72,10 +73,12 @@ type peerCollector struct {
 }
 
 // collectPeers adds the metrics of peers to the page, and messages that wait for their credits to w. The
-// oldest peers, at most most, get separate series, so that these stay the same from scrape to scrape.
-// collectPeers returns false if discovery did not answer, so that peers are missing.
-func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting) (complete bool) {
+// oldest peers, at most most, get separate series, so that these stay the same from scrape to scrape. The others
+// have common series, whose values o computes. collectPeers returns false if discovery did not answer, so that
+// peers are missing.
+func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting, o *otherPeers) (complete bool) {
 	c := peerCollector{page: p, waiting: w, room: most, roomNIs: nidsPerPeer * most, states: make([]int, len(peerStates))}
+	c.scrape.updates, c.scrape.before = o.begin(), s.PeerNIs()
 	complete = true
 	for peer, err := range s.PeersAfter(ctx, 0) {
 		if err != nil {
@@ -101,12 +104,16 @@ func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting) 
 	p.set(peerNIs, float64(c.none), "none")
 	p.set(peersLeftOut, float64(c.out))
 	p.set(peerNIsLeftOut, float64(c.outNIs))
+	c.scrape.after = info
+	others := o.update(&c.scrape)
+	others.collect(p, otherLabels)
 	return true
 }
 
 // add counts a peer, and adds separate series for its NIDs if the limits permit that.
 func (c *peerCollector) add(p *node.PeerInfo) {
 	c.peers++
+	c.scrape.newest = max(c.scrape.newest, p.ID)
 	for k, s := range peerStates {
 		if p.State.Has(s) {
 			c.states[k]++
@@ -122,6 +129,8 @@ func (c *peerCollector) add(p *node.PeerInfo) {
 		default:
 			c.reduced++
 		}
+		counts := peerCountsOf(&ni.Traffic, &ni.Health.HealthCounters)
+		c.scrape.listed.add(&counts)
 		c.waiting.peerCredits += waitFor(ni.Credits)
 		c.waiting.routerCredits += waitFor(ni.RouterCredits)
 	}
@@ -138,12 +147,15 @@ func (c *peerCollector) add(p *node.PeerInfo) {
 	c.roomNIs -= len(p.NIs)
 	primary := label("primary", p.Primary.String())
 	for k := range p.NIs {
-		c.show(primary, &p.NIs[k])
+		ni := &p.NIs[k]
+		counts := peerCountsOf(&ni.Traffic, &ni.Health.HealthCounters)
+		c.scrape.shown = append(c.scrape.shown, shownNI{peerSeries{p.Primary, ni.NID}, p.ID, counts})
+		c.show(primary, ni, &counts)
 	}
 }
 
-// show adds the series of one NID of a peer.
-func (c *peerCollector) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
+// show adds the series of one NID of a peer, which has the given counters.
+func (c *peerCollector) show(primary *dto.LabelPair, ni *node.PeerNIInfo, counts *peerCounts) {
 	p := c.page
 	labels := p.with([]*dto.LabelPair{primary}, label("nid", ni.NID.String()))
 	p.add(peerNIHealth, float64(ni.Health.Value), labels)
@@ -155,19 +167,5 @@ func (c *peerCollector) show(primary *dto.LabelPair, ni *node.PeerNIInfo) {
 		p.add(peerNICredits, float64(ni.Credits.Min), p.with(labels, lowest))
 	}
 	p.add(peerNIQueued, float64(ni.QueuedBytes), labels)
-	p.add(peerNIMessages, float64(ni.Traffic.Sent.Total()), p.with(labels, sent))
-	p.add(peerNIMessages, float64(ni.Traffic.Received.Total()), p.with(labels, received))
-	p.add(peerNIMessages, float64(ni.Traffic.Dropped.Total()), p.with(labels, dropped))
-	for _, l := range []struct {
-		operation *dto.LabelPair
-		*node.Latency
-	}{{getRTT, &ni.Traffic.GetRTT}, {putAck, &ni.Traffic.PutAck}} {
-		if l.Samples > 0 {
-			labels := p.with(labels, l.operation)
-			p.add(peerNILatency, l.Sum.Seconds(), labels)
-			p.add(peerNISamples, float64(l.Samples), labels)
-		}
-	}
-	h := &ni.Health
-	p.add(peerNIFailures, float64(h.RemoteDropped+h.RemoteTimeouts+h.RemoteErrors+h.NetworkTimeouts), labels)
+	counts.collect(p, labels)
 }
