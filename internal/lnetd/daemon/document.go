@@ -9,7 +9,6 @@ import (
 
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
-	"github.com/lnetd/lnetd/internal/lnetd/control/server"
 	"github.com/lnetd/lnetd/lnet"
 )
 

@@ -153,7 +153,7 @@ func TestOtherPeersAddUp(t *testing.T) {
 				newest = max(newest, m.peers[len(m.peers)-1].ID)
 			}
 		}
-		any := func(t *rapid.T) int {
+		peer := func(t *rapid.T) int {
 			if len(m.peers) == 0 {
 				t.Skip("no peers")
 			}
@@ -161,9 +161,9 @@ func TestOtherPeersAddUp(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"add":    func(t *rapid.T) { m.addPeer(rapid.IntRange(1, 4).Draw(t, "NIDs")) },
-			"remove": func(t *rapid.T) { m.remove(any(t), rapid.Bool().Draw(t, "again")) },
+			"remove": func(t *rapid.T) { m.remove(peer(t), rapid.Bool().Draw(t, "again")) },
 			"send": func(t *rapid.T) {
-				m.send(any(t), rapid.IntRange(0, 3).Draw(t, "ni"), rapid.Uint64Range(0, 100).Draw(t, "sent"), rapid.Uint64Range(0, 3).Draw(t, "failed"))
+				m.send(peer(t), rapid.IntRange(0, 3).Draw(t, "ni"), rapid.Uint64Range(0, 100).Draw(t, "sent"), rapid.Uint64Range(0, 3).Draw(t, "failed"))
 			},
 			"reset":  func(*rapid.T) { m.reset(); reset = true },
 			"scrape": func(*rapid.T) { scrape() },
