@@ -1,6 +1,7 @@
 package node
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -47,6 +48,7 @@ type creditQueues struct {
 // init sets the number of credits, all of which are free. The number of free credits is
 // kept in available, which other code may read.
 func (c *credits) init(available *atomic.Int64, limit int) {
+	limit = min(limit, math.MaxInt32)
 	c.available = available
 	c.limit.Store(int32(limit))
 	c.available.Store(int64(limit))
@@ -161,6 +163,7 @@ func (c *credits) withdraw(match func(*message) bool) (out messageQueue) {
 // resize returns the waiting messages that receive the new credits; the caller must resume
 // them.
 func (c *credits) resize(limit int) (ready messageQueue) {
+	limit = min(limit, math.MaxInt32)
 	more := int64(limit) - int64(c.limit.Swap(int32(limit)))
 	if more < 0 {
 		c.retiring.Add(-more - subtractDown(c.available, -more))

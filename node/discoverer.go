@@ -378,7 +378,9 @@ func (d *discoverer) attach(nid lnet.NID, id discovery.PeerID) {
 		q = &peer{}
 		d.peers[id] = q
 	}
-	d.node.peerFor(nid).peer.Store(q)
+	if old := d.node.peerFor(nid).peer.Swap(q); old != nil && old != q {
+		d.node.moves.Add(1)
+	}
 	d.noteMoved(nid)
 }
 

@@ -68,9 +68,11 @@ type Node struct {
 	table      *portals.Table
 	faults     *fault.Rules
 	stats      nodeStats
-	// removedStats are the totals of peer NIs that were removed. resets is PeerNIsInfo.Resets.
+	// removedStats are the totals of peer NIs that were removed. resets and moves are those of
+	// PeerNIsInfo.
 	removedStats peerStats
 	resets       atomic.Uint64
+	moves        atomic.Uint64
 	second       atomic.Int64 // seconds since the node was created, updated by the monitor
 	messages     sync.Pool
 	regions      regions

@@ -219,6 +219,8 @@ func (n *Node) newUnlistedPeerNI(nid lnet.NID) *peerNI {
 // removePeerNI removes p from the map and adds its counters to those of removed peer NIs. The
 // discoverer calls it.
 func (n *Node) removePeerNI(p *peerNI) {
+	n.infoMu.Lock() // against ResetCounters
+	defer n.infoMu.Unlock()
 	n.peers.remove(p)
 	if s := p.stats.Load(); s != nil {
 		s.addTo(&n.removedStats)

@@ -70,7 +70,8 @@ func (m *message) requeue() bool {
 	}
 	m.out.retries++
 	m.out.deadline = 0 // each attempt has its own deadline
-	m.err = nil        // may be the error of stepAttempted; in the queue an error means that m must not be sent
+	m.tx.Reconnect = false
+	m.err = nil // may be the error of stepAttempted; in the queue an error means that m must not be sent
 	if !n.resends.push(m) {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,7 +173,7 @@ func TestChecksOfADeadGateway(t *testing.T) {
 				defer mu.Unlock()
 				checks = append(checks, time.Since(died).Round(time.Second))
 			}
-			return lnd.ErrUnreachable
+			return fault(lnd.StatusRemoteDropped, tx.To.NID, syscall.ECONNREFUSED) // would be resent to another NID
 		})
 		for range 2 { // the pauses begin anew
 			dead.Store(true)

@@ -93,6 +93,8 @@ type PeerNIsInfo struct {
 	Removed RemovedPeerNIs
 	// Resets grows by two with each call of ResetCounters. It is odd while counters are reset.
 	Resets uint64
+	// Moves is how many peer NIs have moved from one peer to another. They keep their counters.
+	Moves uint64
 }
 
 // RemovedPeerNIs holds the sums of the counters of peer NIs.
@@ -108,10 +110,11 @@ func (a *Admin) PeerNIs() PeerNIsInfo {
 		return PeerNIsInfo{}
 	}
 	s := &n.strangers
+	resets := n.resets.Load() // before the counters, so that a reset in between shows in a later call
 	return PeerNIsInfo{
 		Count: int(n.peers.count.Load()), Named: int(s.named.Load()), Max: n.parameters.Load().PeerNIsMax,
 		Forgotten: s.forgotten.Load(), Refused: s.refused.Load(),
-		Removed: RemovedPeerNIs{n.removedStats.traffic(), n.removedStats.health()}, Resets: n.resets.Load(),
+		Removed: RemovedPeerNIs{n.removedStats.traffic(), n.removedStats.health()}, Resets: resets, Moves: n.moves.Load(),
 	}
 }
 

@@ -154,7 +154,7 @@ var fields = slices.Concat(lnd.Fields[Config]{
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.TxBufferSize }, lnd.Tunable{
 		Parameter: "tx_buffer_size", Module: module, Max: maxBytes, Unit: lnd.Bytes,
-		Help: "send buffer of a socket; 0: 524288 within the host, otherwise the system's choice",
+		Help: "send buffer of a socket; 0: 524288 within the host if net.core.wmem_max permits that, otherwise the system's choice",
 	}),
 	lnd.NumberIn(func(c *Config) *int { return &c.RxBufferSize }, lnd.Tunable{
 		Parameter: "rx_buffer_size", Module: module, Max: maxBytes, Unit: lnd.Bytes,

@@ -6,6 +6,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -243,7 +246,7 @@ func (s *hostStream) SetWriteDeadline(t time.Time) error { return s.conn.SetWrit
 func (s *hostStream) Configure(o StreamOptions) error {
 	return control(s.raw, func(fd int) error {
 		ipv4 := s.remote.Addr().Is4()
-		if o.SendBuffer == 0 && onLoopback(fd, ipv4) {
+		if o.SendBuffer == 0 && onLoopback(fd, ipv4) && maxSendBuffer() >= loopbackBuffer {
 			o.SendBuffer = loopbackBuffer
 		}
 		return configure(fd, o, ipv4)
@@ -256,9 +259,20 @@ const (
 	// main memory.
 	loopbackBuffer = 512 << 10
 	// loopbackMTU is the MTU of the loopback device in bytes, as the kernel reports it for IPv4; for IPv6 it reports one
-	// more. Other devices have smaller ones.
+	// more. Devices that lead to other hosts have smaller ones.
 	loopbackMTU = 65535
 )
+
+// maxSendBuffer returns the size in bytes to which the kernel limits send buffers that programs choose, or 0 if that is
+// not known. With a smaller buffer than loopbackBuffer, senders would wait more often than with the kernel's choice.
+var maxSendBuffer = sync.OnceValue(func() int {
+	b, err := os.ReadFile("/proc/sys/net/core/wmem_max")
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return n
+})
 
 // onLoopback reports whether the connected socket fd sends over the loopback device, as it does if its peer has any of
 // the host's addresses.

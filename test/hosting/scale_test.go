@@ -131,7 +131,7 @@ func (c *chatter) end(ctx context.Context) error {
 
 // 64 processes, with four TMs each that choose their numbers, are all active at once. All numbers
 // differ, and each process gets its share. The long form reports the cost, and checks that the
-// shares differ by at most 10 %.
+// shares differ by at most 20 %.
 //
 // transport 9.9 (10)
 // transport-tests N (110)
@@ -190,7 +190,7 @@ func TestManyActive(t *testing.T) {
 		n, chatters, each, total, least, most, counts[len(counts)/2], float64(least)/float64(most), busy.processor-used)
 	t.Logf("lnetd: empty %v; all in %v; busy %v; that is %.1f KiB of RSS per client",
 		before, idle, busy, float64(busy.rss-before.rss)/1024/float64(n))
-	if *long && float64(least) < 0.9*float64(most) {
+	if *long && float64(least) < 0.8*float64(most) {
 		t.Errorf("%d to %d messages per client", least, most)
 	}
 	for _, g := range all {

@@ -242,6 +242,7 @@ var groups = []struct{ prefix, title, text string }{
 		"create more series. A peer with more than 128 NIDs has none. `lnet_peers_left_out` counts the peers without series. " +
 		"The counters have a common series for all other NIDs, also for those of peers that were removed: `nid` and `primary` are `other`. " +
 		"When a NID gets separate series, its earlier messages remain in the common series, which does not decrease. " +
+		"Prometheus takes the first value of a new series as its start, and these messages are in the common one too. " +
 		"So add up increases or rates, not values: `sum(increase(lnet_peer_ni_messages_total[1h]))` includes each message once. " +
 		"`lnetdctl stats reset` sets the common series to the counts of its NIDs since then, which Prometheus treats as a restart; failures are not reset. " +
 		"A message that ends after its peer was removed is in no series."},

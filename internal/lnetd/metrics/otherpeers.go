@@ -6,7 +6,6 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/lnet"
 	"github.com/lnetd/lnetd/node"
 )
@@ -70,15 +69,14 @@ var otherLabels = []*dto.LabelPair{label("nid", "other"), label("primary", "othe
 
 // otherPeers computes the counters of all NIDs of peers that have no separate series, from scrape to scrape.
 // They are the total of all NIDs, including removed ones, minus the increases of separate series. So they do
-// not decrease when a NID gets separate series: what was counted before remains with the others.
+// not decrease when a NID gets separate series: what was counted before, the first value of these series, remains with
+// the others.
 //
 // It is safe for concurrent use.
 type otherPeers struct {
 	mu      sync.Mutex
 	updates uint64 // number of updates so far
 	resets  uint64 // PeerNIsInfo.Resets at the last update
-	// newest is the newest peer that a scrape has found.
-	newest discovery.PeerID
 	// shown is the sum of all increases of separate series. others is the result.
 	shown, others peerCounts
 	// last holds the values of the separate series. It is nil before the first update. spare is an empty
@@ -92,18 +90,15 @@ type peerSeries struct{ primary, nid lnet.NID }
 // shownNI is a NID with separate series in a scrape.
 type shownNI struct {
 	peerSeries
-	peer   discovery.PeerID
 	counts peerCounts
 }
 
 // peerScrape is what a scrape has found. When it began, there had been so many updates of otherPeers. The peer
-// NIs were described as before when it began and as after when it ended. listed is the sum over all NIDs, and
-// newest the newest peer.
+// NIs were described as before when it began and as after when it ended. listed is the sum over all NIDs.
 type peerScrape struct {
 	updates       uint64
 	before, after node.PeerNIsInfo
 	listed        peerCounts
-	newest        discovery.PeerID
 	shown         []shownNI
 }
 
@@ -115,13 +110,14 @@ func (o *otherPeers) begin() uint64 {
 }
 
 // update returns the counters of all NIDs without separate series after the scrape s. It returns the result of
-// the last update if the values of s are of no use, because the node's counters were reset during the scrape, or
-// because another scrape that overlaps with s has ended before.
+// the last update if the values of s are of no use: because the node's counters were reset during the scrape, because
+// a NID moved to another peer and may have been listed twice, or because another scrape that overlaps with s has ended
+// before.
 func (o *otherPeers) update(s *peerScrape) peerCounts {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	resets := s.before.Resets
-	if s.updates != o.updates || resets != s.after.Resets || resets%2 != 0 {
+	if s.updates != o.updates || resets != s.after.Resets || resets%2 != 0 || s.before.Moves != s.after.Moves {
 		return o.others
 	}
 	o.updates++
@@ -137,8 +133,8 @@ func (o *otherPeers) update(s *peerScrape) peerCounts {
 	for k := range s.shown {
 		i := &s.shown[k]
 		was, had := o.last[i.peerSeries]
-		if !had && o.last != nil && i.peer <= o.newest {
-			was = i.counts // counted with the others until now
+		if !had && o.last != nil {
+			was = i.counts // Prometheus does not count the first value of a series as an increase
 		}
 		if reset {
 			was.resetTraffic()
@@ -153,7 +149,6 @@ func (o *otherPeers) update(s *peerScrape) peerCounts {
 	}
 	clear(o.last)
 	o.last, o.spare = next, o.last
-	o.newest = max(o.newest, s.newest)
 	total := peerCountsOf(&s.before.Removed.Traffic, &s.before.Removed.HealthCounters)
 	total.add(&s.listed)
 	for k := range total {

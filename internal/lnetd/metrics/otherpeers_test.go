@@ -51,6 +51,15 @@ func (m *crowdModel) remove(at int, again bool) {
 	}
 }
 
+// move makes all NIDs of the peer at a position those of a new peer, which keeps their counters.
+func (m *crowdModel) move(at int) {
+	p := m.peers[at]
+	m.peers = slices.Delete(m.peers, at, at+1)
+	m.last++
+	p.ID, p.Primary = m.last, m.nid()
+	m.peers = append(m.peers, p)
+}
+
 func (m *crowdModel) send(at, ni int, sent, failed uint64) {
 	p := &m.peers[at]
 	i := &p.NIs[ni%len(p.NIs)]
@@ -72,35 +81,39 @@ func (m *crowdModel) reset() {
 	m.sent = 0
 }
 
-// series returns the values of a counter of peers' NIDs on the page, by NID.
+// series returns the values of a counter of peers' NIDs on the page, by NID and primary NID.
 func series(p *page, f *family, direction string) map[string]float64 {
 	values := map[string]float64{}
 	for _, m := range p.families[f].Metric {
-		nid, wanted := "", direction == ""
+		nid, primary, wanted := "", "", direction == ""
 		for _, l := range m.Label {
 			switch l.GetName() {
 			case "nid":
 				nid = l.GetValue()
+			case "primary":
+				primary = l.GetValue()
 			case "direction":
 				wanted = l.GetValue() == direction
 			}
 		}
 		if wanted {
-			values[nid] = m.GetCounter().GetValue()
+			values[nid+" of "+primary] = m.GetCounter().GetValue()
 		}
 	}
 	return values
 }
 
-// follower computes increases as Prometheus does: a value that is lower than before counts from zero. A series
-// that is new counts from zero if its peer is new, and otherwise from its first value.
+const others = "other of other"
+
+// follower computes increases as Prometheus does: a value that is lower than before counts from zero, and a series
+// that is new from its first value.
 type follower struct{ last map[string]float64 }
 
-func (f *follower) increase(now map[string]float64, isNew func(nid string) bool) (sum float64) {
+func (f *follower) increase(now map[string]float64) (sum float64) {
 	for nid, v := range now {
 		was, had := f.last[nid]
 		switch {
-		case !had && f.last != nil && !isNew(nid):
+		case !had && f.last != nil:
 		case v < was:
 			sum += v
 		default:
@@ -119,7 +132,6 @@ func TestOtherPeersAddUp(t *testing.T) {
 		var o otherPeers
 		var messages, failed follower
 		var sentBefore, failedBefore uint64
-		var newest discovery.PeerID // at the last scrape
 		reset := false
 		scrape := func() {
 			p := newPage()
@@ -127,31 +139,23 @@ func TestOtherPeersAddUp(t *testing.T) {
 			if !collectPeers(t.Context(), p, m, 3, &w, &o) {
 				t.Fatal("the scrape is incomplete")
 			}
-			isNew := func(nid string) bool {
-				return slices.ContainsFunc(m.peers, func(p node.PeerInfo) bool {
-					return p.ID > newest && slices.ContainsFunc(p.NIs, func(i node.PeerNIInfo) bool { return i.NID.String() == nid })
-				})
-			}
 			sent, failures := series(p, peerNIMessages, "sent"), series(p, peerNIFailures, "")
-			if before, now := messages.last["other"], sent["other"]; now < before && !reset {
+			if before, now := messages.last[others], sent[others]; now < before && !reset {
 				t.Fatalf("messages of others decreased from %v to %v", before, now)
 			}
-			if before, now := failed.last["other"], failures["other"]; now < before {
+			if before, now := failed.last[others], failures[others]; now < before {
 				t.Fatalf("failures of others decreased from %v to %v", before, now)
 			}
 			if reset {
 				messages.last, sentBefore = nil, 0
 			}
-			if got, want := messages.increase(sent, isNew), float64(m.sent-sentBefore); got != want && !reset {
+			if got, want := messages.increase(sent), float64(m.sent-sentBefore); got != want && !reset {
 				t.Fatalf("messages increased by %v, want %v", got, want)
 			}
-			if got, want := failed.increase(failures, isNew), float64(m.failed-failedBefore); got != want {
+			if got, want := failed.increase(failures), float64(m.failed-failedBefore); got != want {
 				t.Fatalf("failures increased by %v, want %v", got, want)
 			}
 			sentBefore, failedBefore, reset = m.sent, m.failed, false
-			if len(m.peers) > 0 {
-				newest = max(newest, m.peers[len(m.peers)-1].ID)
-			}
 		}
 		peer := func(t *rapid.T) int {
 			if len(m.peers) == 0 {
@@ -162,6 +166,7 @@ func TestOtherPeersAddUp(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add":    func(t *rapid.T) { m.addPeer(rapid.IntRange(1, 4).Draw(t, "NIDs")) },
 			"remove": func(t *rapid.T) { m.remove(peer(t), rapid.Bool().Draw(t, "again")) },
+			"move":   func(t *rapid.T) { m.move(peer(t)) },
 			"send": func(t *rapid.T) {
 				m.send(peer(t), rapid.IntRange(0, 3).Draw(t, "ni"), rapid.Uint64Range(0, 100).Draw(t, "sent"), rapid.Uint64Range(0, 3).Draw(t, "failed"))
 			},
@@ -172,7 +177,8 @@ func TestOtherPeersAddUp(t *testing.T) {
 	})
 }
 
-// A scrape during which the counters are reset, or which overlaps with another one, repeats the last values.
+// A scrape during which the counters are reset or a NID moves, or which overlaps with another one, repeats the last
+// values.
 func TestOtherPeersOfUselessScrapes(t *testing.T) {
 	var o otherPeers
 	sent := func(n uint64) (c peerCounts) { c[countSent] = n; return c }
@@ -186,6 +192,7 @@ func TestOtherPeersOfUselessScrapes(t *testing.T) {
 		"a reset ends":     {updates: o.begin(), before: node.PeerNIsInfo{Resets: 1}, after: now, listed: sent(1)},
 		"a reset goes on":  {updates: o.begin(), before: node.PeerNIsInfo{Resets: 1}, after: node.PeerNIsInfo{Resets: 1}, listed: sent(1)},
 		"a reset happened": {updates: o.begin(), after: now, listed: sent(1)},
+		"a NID moved":      {updates: o.begin(), after: node.PeerNIsInfo{Moves: 1}, listed: sent(9)},
 	} {
 		if got := o.update(&s); got != want {
 			t.Errorf("%s: %v", name, got)

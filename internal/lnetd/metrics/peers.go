@@ -113,7 +113,6 @@ func collectPeers(ctx context.Context, p *page, s Source, most int, w *waiting, 
 // add counts a peer, and adds separate series for its NIDs if the limits permit that.
 func (c *peerCollector) add(p *node.PeerInfo) {
 	c.peers++
-	c.scrape.newest = max(c.scrape.newest, p.ID)
 	for k, s := range peerStates {
 		if p.State.Has(s) {
 			c.states[k]++
@@ -149,7 +148,7 @@ func (c *peerCollector) add(p *node.PeerInfo) {
 	for k := range p.NIs {
 		ni := &p.NIs[k]
 		counts := peerCountsOf(&ni.Traffic, &ni.Health.HealthCounters)
-		c.scrape.shown = append(c.scrape.shown, shownNI{peerSeries{p.Primary, ni.NID}, p.ID, counts})
+		c.scrape.shown = append(c.scrape.shown, shownNI{peerSeries{p.Primary, ni.NID}, counts})
 		c.show(primary, ni, &counts)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/lnetd/lnetd/lnd/o2iblnd/verbs"
 	"github.com/lnetd/lnetd/memory/polling"
@@ -15,7 +16,7 @@ import (
 // waiting is the state of Wait and Defer.
 type waiting struct {
 	w        waiter
-	deferred atomic.Bool  // Defer; C reads it as a number of 32 bits
+	deferred atomic.Bool  // Defer
 	armed    atomic.Int32 // the kinds of completions that wake Wait, while it sleeps or is about to
 
 	// Only Wait uses the following fields.
@@ -31,6 +32,9 @@ type waiting struct {
 	err   error
 	look  func(uintptr) bool
 }
+
+// C reads waiting.deferred as a number of 32 bits.
+const _ = -(unsafe.Sizeof(atomic.Bool{}) ^ 4)
 
 // Kinds of completions that wake Wait. They are bits of an argument of o2_cq_poll.
 const (
