@@ -133,10 +133,10 @@ func (o *otherPeers) update(s *peerScrape) peerCounts {
 	for k := range s.shown {
 		i := &s.shown[k]
 		was, had := o.last[i.peerSeries]
-		if !had && o.last != nil {
+		switch {
+		case !had && o.last != nil:
 			was = i.counts // Prometheus does not count the first value of a series as an increase
-		}
-		if reset {
+		case reset:
 			was.resetTraffic()
 		}
 		for k, v := range i.counts {

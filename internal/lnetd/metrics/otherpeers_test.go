@@ -202,3 +202,16 @@ func TestOtherPeersOfUselessScrapes(t *testing.T) {
 		t.Errorf("after the reset %v", got)
 	}
 }
+
+// The first value of a new series belongs to the others also in the first scrape after a reset.
+func TestNewSeriesAfterAReset(t *testing.T) {
+	var o otherPeers
+	sent := func(n uint64) (c peerCounts) { c[countSent] = n; return c }
+	old, fresh := peerSeries{nid: lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 1)}, peerSeries{nid: lnet.NIDFromNumber(lnet.MakeNet(lnet.TypeTCP, 0), 2)}
+	o.update(&peerScrape{listed: sent(5), shown: []shownNI{{old, sent(5)}}})
+	now := node.PeerNIsInfo{Resets: 2}
+	s := peerScrape{updates: o.begin(), before: now, after: now, listed: sent(3), shown: []shownNI{{old, sent(1)}, {fresh, sent(2)}}}
+	if got := o.update(&s); got != sent(2) {
+		t.Errorf("others: %v, want the 2 messages of the new series", got)
+	}
+}
