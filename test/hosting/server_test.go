@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lnetd/lnetd/internal/testing/process"
+	"github.com/lnetd/lnetd/memory/shared"
 	"github.com/lnetd/lnetd/transport"
 )
 
@@ -29,8 +30,8 @@ type serverReport struct {
 type server struct {
 	tm *transport.TransferMachine
 
-	mu     sync.Mutex // guards the rest
-	lives  map[uint64][]uint64
+	mu     sync.Mutex         // guards the rest
+	lives  map[uint64][]int64 // of each life the times when its messages arrived, ns of CLOCK_MONOTONIC, or 0
 	report serverReport
 	loads  []*transport.Buffer
 	notes  []*transport.Buffer
@@ -43,7 +44,7 @@ func beServer(ctx context.Context, o order, in *bufio.Scanner) error {
 	if err != nil {
 		return err
 	}
-	s := &server{tm: tm, lives: make(map[uint64][]uint64)}
+	s := &server{tm: tm, lives: make(map[uint64][]int64)}
 	callbacks := &transport.Callbacks{
 		transport.MsgRecv: s.message, transport.MsgSend: s.noted, transport.ActiveBulkRecv: s.fetched,
 	}
@@ -89,14 +90,14 @@ func beServer(ctx context.Context, o order, in *bufio.Scanner) error {
 	return depart(ctx, tm, all...)
 }
 
-// write records which messages of which life have arrived. mu is held.
+// write records when which message of which life has arrived. mu is held.
 func (s *server) write(file string) error {
 	var b []byte
-	for life, bits := range s.lives {
+	for life, times := range s.lives {
 		b = binary.LittleEndian.AppendUint64(b, life)
-		b = binary.LittleEndian.AppendUint64(b, uint64(len(bits)))
-		for _, word := range bits {
-			b = binary.LittleEndian.AppendUint64(b, word)
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(times)))
+		for _, t := range times {
+			b = binary.LittleEndian.AppendUint64(b, uint64(t))
 		}
 	}
 	if err := os.WriteFile(file+".new", b, 0o600); err != nil {
@@ -106,12 +107,12 @@ func (s *server) write(file string) error {
 }
 
 // readLives reads a file of write.
-func readLives(file string) (map[uint64][]uint64, error) {
+func readLives(file string) (map[uint64][]int64, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	lives := make(map[uint64][]uint64)
+	lives := make(map[uint64][]int64)
 	next := func() uint64 {
 		v := binary.LittleEndian.Uint64(b)
 		b = b[8:]
@@ -120,14 +121,10 @@ func readLives(file string) (map[uint64][]uint64, error) {
 	for len(b) > 0 {
 		life, n := next(), next()
 		for range n {
-			lives[life] = append(lives[life], next())
+			lives[life] = append(lives[life], int64(next()))
 		}
 	}
 	return lives, nil
-}
-
-func has(bits []uint64, number uint64) bool {
-	return number/64 < uint64(len(bits)) && bits[number/64]>>(number%64)&1 == 1
 }
 
 func (s *server) trouble(what string, err error) {
@@ -164,15 +161,15 @@ func (s *server) note(p *announcement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report.Messages++
-	bits := s.lives[p.life]
-	if has(bits, p.number) {
+	times := s.lives[p.life]
+	for p.number >= uint64(len(times)) {
+		times = append(times, 0)
+	}
+	if times[p.number] != 0 {
 		s.report.Twice++
 	}
-	for p.number/64 >= uint64(len(bits)) {
-		bits = append(bits, 0)
-	}
-	bits[p.number/64] |= 1 << (p.number % 64)
-	s.lives[p.life] = bits
+	times[p.number] = shared.Now()
+	s.lives[p.life] = times
 }
 
 // fetch starts to fetch the bulk that a message announces.

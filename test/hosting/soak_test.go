@@ -1,8 +1,10 @@
 package hosting
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,9 +22,8 @@ var soakTime = flag.Duration("soak", 0, "how long the soak lasts; 0: 5s, and 30m
 
 const (
 	soakers = 16
-	// A message is excused if a connection was cut between excuseBefore before its start and
-	// excuseAfter after its end.
-	excuseBefore, excuseAfter = 100 * time.Millisecond, time.Second
+	// cutNotice is how much later than a connection is cut lnetd may still send on it.
+	cutNotice = 100 * time.Millisecond
 )
 
 // soak is the campaign of TestSoak.
@@ -170,9 +171,24 @@ func (s *soak) look(stop chan struct{}, each time.Duration) {
 func (s *soak) judge(before pairOfFigures, length time.Duration) {
 	t := s.t
 	within(t, patience, "no client is left", func() bool { return len(s.near.pids()) == 0 && len(s.far.pids()) == 1 })
-	var last, report serverReport
+	report := s.rest()
+	c := s.count()
+	t.Logf("%v: %d lives, of which %d were killed (at most %v until all was free) and %d left; %d cuts", length, s.life.Load(), s.kills.Load(), s.slow, s.leaves.Load(), len(s.cuts)/2)
+	t.Logf("%d messages reported as sent, %d as failed; lost when a connection was cut: %d, else: %d", c.sent, c.failed, c.excused, c.lost)
+	t.Logf("the server: %+v", report)
+	if report.Twice > 0 || report.Spoilt > 0 || report.Troubles > 0 || c.lost > 0 || c.sent == 0 || report.Bulk == 0 {
+		t.Errorf("lost %d, twice %d, spoilt %d, troubles %d, last %q", c.lost, report.Twice, report.Spoilt, report.Troubles, report.Last)
+	}
+	s.near.wantHealthy()
+	s.far.wantHealthy()
+	s.flat(before)
+}
+
+// rest waits until no more messages arrive.
+func (s *soak) rest() (report serverReport) {
+	var last serverReport
 	s.server.AskInto("report", "report", &report)
-	for rest := time.Now(); time.Since(rest) < time.Second || last != report; { // until no more messages arrive
+	for rest := time.Now(); time.Since(rest) < time.Second || last != report; {
 		time.Sleep(200 * time.Millisecond)
 		last = report
 		s.server.AskInto("report", "report", &report)
@@ -180,49 +196,85 @@ func (s *soak) judge(before pairOfFigures, length time.Duration) {
 			rest = time.Now()
 		}
 	}
+	return report
+}
+
+// soakCount is the number of messages that were reported as sent, and of them those that were lost when a connection
+// was cut, or otherwise; and of messages that were reported as failed.
+type soakCount struct{ sent, excused, lost, failed int }
+
+// count reads what clients have sent and the server has received.
+func (s *soak) count() (c soakCount) {
 	lives, err := readLives(s.server.order.File)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	var sent, failed, excused, lost int
+	var arrived arrivals
+	var missing []entry
 	for life := uint64(1); life <= s.life.Load(); life++ {
 		entries, err := readEntries(s.file(life))
 		if err != nil {
-			t.Error(err)
+			s.t.Error(err)
 			continue
 		}
 		for _, e := range entries {
+			var at int64
+			if times := lives[life]; e.number < uint64(len(times)) {
+				at = times[e.number]
+			}
 			switch {
 			case e.errno != 0:
-				failed++
+				c.failed++
 				continue
-			case has(lives[life], e.number):
-			case s.excuse(&e):
-				excused++
+			case at != 0:
+				arrived = append(arrived, arrival{e.begun, at})
 			default:
-				lost++
-				if lost < 10 {
-					t.Errorf("message %d of life %d was sent, %d to %d, and has not come", e.number, life, e.begun, e.ended)
-				}
+				missing = append(missing, e)
 			}
-			sent++
+			c.sent++
 		}
 	}
-	t.Logf("%v: %d lives, of which %d were killed (at most %v until all was free) and %d left; %d cuts", length, s.life.Load(), s.kills.Load(), s.slow, s.leaves.Load(), len(s.cuts)/2)
-	t.Logf("%d messages reported as sent, %d as failed; lost when a connection was cut: %d, else: %d", sent, failed, excused, lost)
-	t.Logf("the server: %+v", report)
-	if report.Twice > 0 || report.Spoilt > 0 || report.Troubles > 0 || lost > 0 || sent == 0 || report.Bulk == 0 {
-		t.Errorf("lost %d, twice %d, spoilt %d, troubles %d, last %q", lost, report.Twice, report.Spoilt, report.Troubles, report.Last)
+	arrived.order()
+	for _, e := range missing {
+		until := arrived.overtaking(e.ended)
+		if s.cutBetween(e.begun-int64(cutNotice), until) {
+			c.excused++
+		} else if c.lost++; c.lost < 10 {
+			s.t.Errorf("message %d was sent, %d to %d, and has not come; a later one has come at %d", e.number, e.begun, e.ended, until)
+		}
 	}
-	s.near.wantHealthy()
-	s.far.wantHealthy()
-	s.flat(before)
+	return c
 }
 
-// excuse reports whether a connection was cut around the time of a message.
-func (s *soak) excuse(e *entry) bool {
+// arrivals are the messages that have arrived.
+type arrivals []arrival
+
+// arrival is when a message was sent and has arrived, in ns of CLOCK_MONOTONIC.
+type arrival struct{ begun, at int64 }
+
+// order prepares for overtaking: a is sorted by the time of sending, and at becomes the first arrival among the message
+// and later ones.
+func (a arrivals) order() {
+	slices.SortFunc(a, func(x, y arrival) int { return cmp.Compare(x.begun, y.begun) })
+	for i := len(a) - 2; i >= 0; i-- {
+		a[i].at = min(a[i].at, a[i+1].at)
+	}
+}
+
+// overtaking returns when the first message arrived that was sent after a time. Small messages use one connection, in
+// their order, so a message that was sent before is lost then.
+func (a arrivals) overtaking(t int64) int64 {
+	i, _ := slices.BinarySearchFunc(a, t, func(x arrival, t int64) int { return cmp.Compare(x.begun, t+1) })
+	if i == len(a) {
+		return math.MaxInt64
+	}
+	return a[i].at
+}
+
+// cutBetween reports whether a connection was cut between two times.
+func (s *soak) cutBetween(from, to int64) bool {
 	for i := 0; i < len(s.cuts); i += 2 {
-		if s.cuts[i+1] >= e.begun-int64(excuseBefore) && s.cuts[i] <= e.ended+int64(excuseAfter) {
+		if s.cuts[i+1] >= from && s.cuts[i] <= to {
 			return true
 		}
 	}
