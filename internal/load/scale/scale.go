@@ -4,7 +4,8 @@ package scale
 
 // Simulation is what events cost in a simulation of whole nodes.
 type Simulation struct {
-	Nodes int `json:"nodes"` // clients
+	Nodes   int `json:"nodes"`   // clients
+	Servers int `json:"servers"` // each for as many of them
 	// NodeBytes is the memory of an idle client, and PeerBytes what a client and the server keep of each
 	// other, both together.
 	NodeBytes float64 `json:"node_bytes"`

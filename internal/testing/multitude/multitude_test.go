@@ -16,6 +16,7 @@ import (
 
 var (
 	sizes   = flag.String("sizes", "200,400", "numbers of clients, separated by commas, each greater than the one before")
+	servers = flag.Int("servers", 1, "number of servers that share the clients, at most "+strconv.Itoa(multitude.MaxServers))
 	figures = flag.String("figures", "", "a file that the figures are written to")
 )
 
@@ -27,7 +28,7 @@ func run(t *testing.T, n int) (s *scale.Simulation) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		if s, err = multitude.Run(n); err != nil {
+		if s, err = multitude.Run(n, *servers); err != nil {
 			t.Fatal(err)
 		}
 	})

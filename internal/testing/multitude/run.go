@@ -1,29 +1,30 @@
 package multitude
 
 import (
-	"context"
 	"errors"
 
 	"github.com/lnetd/lnetd/internal/load/scale"
 	"github.com/lnetd/lnetd/lnd"
 	"github.com/lnetd/lnetd/lnet"
-	"github.com/lnetd/lnetd/node"
 )
 
-// Run simulates n clients, and returns what the events cost. It must run in a bubble of testing/synctest.
-func Run(n int) (*scale.Simulation, error) {
-	s := &scale.Simulation{Nodes: n}
+// Run simulates n clients, and returns what the events cost. There is a number of servers, at most MaxServers, each for
+// an equal share of the clients. Run must be called in a bubble of testing/synctest.
+func Run(n, servers int) (*scale.Simulation, error) {
+	s := &scale.Simulation{Nodes: n, Servers: servers}
 	return s, errors.Join(direct(s), routed(s))
 }
 
-// direct simulates clients that reach the server directly. Server and clients have two NIs.
+// direct simulates clients that reach their server directly. Servers and clients have two NIs.
 func direct(s *scale.Simulation) (err error) {
 	w := newWorld()
 	defer func() { err = errors.Join(err, w.close()) }()
-	if err := w.addServer(clientNets[:]...); err != nil {
-		return err
+	for range s.Servers {
+		if _, err := w.addServer(clientNets[:]...); err != nil {
+			return err
+		}
 	}
-	if s.NodeBytes, err = w.addClients(s.Nodes, nil, clientNets[:]...); err != nil {
+	if s.NodeBytes, err = w.addClients(s.Nodes, clientNets[:]...); err != nil {
 		return err
 	}
 	before := memoryInUse()
@@ -36,7 +37,7 @@ func direct(s *scale.Simulation) (err error) {
 	return nil
 }
 
-// coldStart makes each client send its first message, before which it discovers the server.
+// coldStart makes each client send its first message, before which it discovers its server.
 func (w *world) coldStart(s *scale.Simulation) error {
 	m := w.begin()
 	if _, err := w.sendAll(); err != nil {
@@ -47,49 +48,45 @@ func (w *world) coldStart(s *scale.Simulation) error {
 	return err
 }
 
-// changeNID adds a NI to the server, which then sends its new list of NIDs to all clients.
+// changeNID adds a NI to each server, which then sends its new list of NIDs to its clients.
 func (w *world) changeNID(s *scale.Simulation) error {
 	m := w.begin()
-	if err := w.addNI(w.server, serverNet, serverHost); err != nil {
-		return err
+	for _, server := range w.servers {
+		if err := w.addNI(server.node, serverNet, server.host); err != nil {
+			return err
+		}
 	}
 	ended, err := w.settle()
 	s.Events = append(s.Events, m.end(scale.ChangedNID, ended))
 	return err
 }
 
-// loseRail cuts off the server's second NI. The driver notifies its node, but not its clients. Then
-// each client sends a message.
+// loseRail cuts off the second NI of each server. The driver notifies its node, but not the clients. Then each
+// client sends a message.
 func (w *world) loseRail(s *scale.Simulation) error {
 	m := w.begin()
-	rail := w.mesh.port(lnet.NIDFromNumber(clientNets[1], serverHost))
-	rail.setLink(lnd.LinkDown)
+	for _, server := range w.servers {
+		w.mesh.port(lnet.NIDFromNumber(clientNets[1], server.host)).setLink(lnd.LinkDown)
+	}
 	ended, err := w.sendAll()
 	s.Events = append(s.Events, m.end(scale.LostRail, ended))
 	return err
 }
 
-// routed simulates clients that reach the server through gateways, one of which dies.
+// routed simulates clients that reach their server through two gateways, one of which dies.
 func routed(s *scale.Simulation) (err error) {
 	w := newWorld()
 	defer func() { err = errors.Join(err, w.close()) }()
-	if err := w.addServer(serverNet); err != nil {
-		return err
-	}
-	var back, routes []node.NewRoute
-	for k := range uint32(gatewaysCount) {
-		if _, err := w.addNode(firstGateway+k, true, clientNets[0], serverNet); err != nil {
+	for range s.Servers {
+		server, err := w.addServer(serverNet)
+		if err != nil {
 			return err
 		}
-		w.noteCentral(firstGateway+k, clientNets[0], serverNet)
-		routes = append(routes, node.NewRoute{Net: serverNet, Gateway: lnet.NIDFromNumber(clientNets[0], firstGateway+k)})
-		back = append(back, node.NewRoute{Net: clientNets[0], Gateway: lnet.NIDFromNumber(serverNet, firstGateway+k)})
+		if err := w.addGateways(server); err != nil {
+			return err
+		}
 	}
-	errs, err := w.server.Admin().AddRoutes(context.Background(), back)
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return err
-	}
-	if _, err := w.addClients(s.Nodes, routes, clientNets[0]); err != nil {
+	if _, err := w.addClients(s.Nodes, clientNets[0]); err != nil {
 		return err
 	}
 	if _, err := w.sendAll(); err != nil {
@@ -99,8 +96,10 @@ func routed(s *scale.Simulation) (err error) {
 		return err
 	}
 	m := w.begin()
-	for _, net := range []lnet.Net{clientNets[0], serverNet} {
-		w.mesh.port(lnet.NIDFromNumber(net, firstGateway)).dead.Store(true)
+	for _, server := range w.servers {
+		for _, net := range []lnet.Net{clientNets[0], serverNet} {
+			w.mesh.port(lnet.NIDFromNumber(net, server.firstGateway())).dead.Store(true)
+		}
 	}
 	ended, err := w.sendAll()
 	s.Events = append(s.Events, m.end(scale.DeadGateway, ended))

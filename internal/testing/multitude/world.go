@@ -25,24 +25,25 @@ const (
 	patience = 20 * time.Minute
 
 	portal    = 20
-	firstHost = 10 << 24 // 10.0.0.0
-	// Hosts of servers and gateways. The clients follow.
-	serverHost    = firstHost + 1
-	firstGateway  = firstHost + 2
-	gatewaysCount = 2
-	firstClient   = firstHost + 256
+	firstHost = 10<<24 + 1 // 10.0.0.1
+	// Each server has so many hosts, the first of which is its own. The others are its gateways. The clients follow
+	// after the servers.
+	hostsPerServer = 3
+	firstClient    = firstHost + hostsPerServer*MaxServers
 )
+
+// MaxServers is the maximum number of servers.
+const MaxServers = 64
 
 var clientNets = [...]lnet.Net{lnet.MakeNet(lnet.TypeTCP, 0), lnet.MakeNet(lnet.TypeTCP, 1)}
 
-// serverNet is the net behind the gateways.
+// serverNet is the net of servers behind gateways.
 var serverNet = lnet.MakeNet(lnet.TypeTCP, 2)
 
 // world is a network with its nodes.
 type world struct {
 	mesh    *mesh
-	server  *node.Node
-	target  lnet.ProcessID // the server, for messages of clients
+	servers []*server
 	clients []*client
 	// central are the interfaces of servers and gateways.
 	central  []*port
@@ -52,10 +53,22 @@ type world struct {
 	random   *rand.Rand
 }
 
-// client is a node that sends messages to the server.
+// server is a node to which clients send messages.
+type server struct {
+	host   uint32
+	node   *node.Node
+	target lnet.ProcessID  // for messages of clients
+	routes []node.NewRoute // of the clients
+}
+
+// firstGateway returns the host of the first gateway.
+func (s *server) firstGateway() uint32 { return s.host + 1 }
+
+// client is a node that sends messages to a server.
 type client struct {
-	w    *world
-	node *node.Node
+	w      *world
+	node   *node.Node
+	server *server
 }
 
 // newWorld returns a network without nodes.
@@ -85,17 +98,38 @@ func (w *world) addNI(n *node.Node, net lnet.Net, host uint32) error {
 	return err
 }
 
-// addServer starts the server.
-func (w *world) addServer(nets ...lnet.Net) (err error) {
-	if w.server, err = w.addNode(serverHost, false, nets...); err != nil {
-		return err
+// addServer starts a server.
+func (w *world) addServer(nets ...lnet.Net) (s *server, err error) {
+	s = &server{host: uint32(firstHost + hostsPerServer*len(w.servers))}
+	if s.node, err = w.addNode(s.host, false, nets...); err != nil {
+		return nil, err
 	}
-	w.target = lnet.ProcessID{NID: lnet.NIDFromNumber(nets[0], serverHost), PID: lnet.PIDLustre}
-	w.noteCentral(serverHost, nets...)
-	_, err = w.server.Attach(portals.Entry{Portal: portal}, portals.MD{
+	s.target = lnet.ProcessID{NID: lnet.NIDFromNumber(nets[0], s.host), PID: lnet.PIDLustre}
+	w.servers = append(w.servers, s)
+	w.noteCentral(s.host, nets...)
+	_, err = s.node.Attach(portals.Entry{Portal: portal}, portals.MD{
 		Threshold: portals.Unlimited, Options: portals.OpPut | portals.ManageRemote | portals.Truncate,
 	})
-	return err
+	return s, err
+}
+
+// addGateways starts gateways between a server and its clients.
+func (w *world) addGateways(s *server) error {
+	var back []node.NewRoute
+	for host := s.firstGateway(); host < s.host+hostsPerServer; host++ {
+		if _, err := w.addNode(host, true, clientNets[0], serverNet); err != nil {
+			return err
+		}
+		w.noteCentral(host, clientNets[0], serverNet)
+		s.routes = append(s.routes, node.NewRoute{Net: serverNet, Gateway: lnet.NIDFromNumber(clientNets[0], host)})
+		back = append(back, node.NewRoute{Net: clientNets[0], Gateway: lnet.NIDFromNumber(serverNet, host)})
+	}
+	return addRoutes(s.node, back)
+}
+
+func addRoutes(n *node.Node, routes []node.NewRoute) error {
+	errs, err := n.Admin().AddRoutes(context.Background(), routes)
+	return errors.Join(append(errs, err)...)
 }
 
 func (w *world) noteCentral(host uint32, nets ...lnet.Net) {
@@ -105,18 +139,15 @@ func (w *world) noteCentral(host uint32, nets ...lnet.Net) {
 }
 
 // addClients starts n clients and returns the memory that each takes.
-func (w *world) addClients(n int, routes []node.NewRoute, nets ...lnet.Net) (bytes float64, err error) {
+func (w *world) addClients(n int, nets ...lnet.Net) (bytes float64, err error) {
 	before := memoryInUse()
 	for k := range n {
-		c := &client{w: w}
+		c := &client{w: w, server: w.servers[k%len(w.servers)]}
 		if c.node, err = w.addNode(uint32(firstClient+k), false, nets...); err != nil {
 			return 0, err
 		}
-		if len(routes) > 0 {
-			errs, err := c.node.Admin().AddRoutes(context.Background(), routes)
-			if err := errors.Join(append(errs, err)...); err != nil {
-				return 0, err
-			}
+		if err := addRoutes(c.node, c.server.routes); err != nil {
+			return 0, err
 		}
 		w.clients = append(w.clients, c)
 	}
@@ -133,11 +164,11 @@ func (c *client) HandleEvent(e *portals.Event) {
 	}
 }
 
-// send sends a message to the server.
+// send sends a message to the client's server.
 func (c *client) send() {
 	h, err := c.node.Bind(portals.MD{Threshold: 2, Unlink: true, Handler: c})
 	if err == nil {
-		err = c.node.Put(h, c.w.target, node.PutOptions{Portal: portal, Ack: true})
+		err = c.node.Put(h, c.server.target, node.PutOptions{Portal: portal, Ack: true})
 	}
 	if err != nil {
 		c.w.fail(err)
