@@ -8,48 +8,77 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Calls to one kind of callees leave places for the other kind, and both kinds go on.
-func TestNeitherKindOfCalleesStarves(t *testing.T) {
-	for _, first := range []Callee{UnknownPeers, KnownPeers} {
-		var c Calls[int]
-		second := 1 - first
-		var inProgress [callees][]*Call[int]
-		next := func() {
-			for call := c.Next(); call != nil; call = c.Next() {
-				inProgress[call.to] = append(inProgress[call.to], call)
-			}
-		}
-		end := func(to Callee) {
-			c.End(inProgress[to][0])
-			inProgress[to] = inProgress[to][1:]
-			next()
-		}
-		add := func(to Callee) {
-			for k := range 2 * MaxCalls {
-				c.Add(to, k)
-			}
-			next()
-		}
-		check := func(when string, a, b int) {
-			t.Helper()
-			if got := [2]int{c.underWay[first], c.underWay[second]}; got != [2]int{a, b} {
-				t.Errorf("%s: %v calls are under way, want %v", when, got, [2]int{a, b})
-			}
-		}
-		add(first)
-		check("one kind", MaxCallsOfKind, 0)
-		add(second)
-		check("both kinds", MaxCallsOfKind, MaxCalls-MaxCallsOfKind)
-		for range MaxCalls / 4 {
-			end(first)
-		}
-		check("later", MaxCalls/2, MaxCalls/2)
-		for range MaxCalls / 4 {
-			end(first)
-			end(second)
-		}
-		check("on and on", MaxCalls/2, MaxCalls/2)
+// calling makes calls of one Calls and remembers those in progress.
+type calling struct {
+	t *testing.T
+	Calls[int]
+	inProgress [callees][]*Call[int]
+}
+
+// add adds more calls than there are places.
+func (c *calling) add(to Callee) {
+	for k := range 2 * MaxCalls {
+		c.Add(to, k)
 	}
+	c.next()
+}
+
+func (c *calling) next() {
+	for call := c.Next(); call != nil; call = c.Next() {
+		c.inProgress[call.to] = append(c.inProgress[call.to], call)
+	}
+}
+
+// end ends n calls of each of the kinds, one after the other.
+func (c *calling) end(n int, kinds ...Callee) {
+	for range n {
+		for _, to := range kinds {
+			c.End(c.inProgress[to][0])
+			c.inProgress[to] = c.inProgress[to][1:]
+			c.next()
+		}
+	}
+}
+
+// want checks how many calls of each kind are in progress.
+func (c *calling) want(when string, want map[Callee]int) {
+	c.t.Helper()
+	for k := range Callee(callees) {
+		if len(c.inProgress[k]) != want[k] {
+			c.t.Errorf("%s: %d calls of kind %d are in progress, want %d", when, len(c.inProgress[k]), k, want[k])
+		}
+	}
+}
+
+// Calls to known peers, and to others, leave places for each other, and both go on.
+func TestNoKindOfCalleesStarves(t *testing.T) {
+	for _, other := range []Callee{UnknownPeers, FailedPeers} {
+		for _, first := range []Callee{other, KnownPeers} {
+			c, second := calling{t: t}, other+KnownPeers-first
+			c.add(first)
+			c.want("one kind", map[Callee]int{first: MaxCallsOfKind})
+			c.add(second)
+			c.want("both kinds", map[Callee]int{first: MaxCallsOfKind, second: MaxCalls - MaxCallsOfKind})
+			c.end(MaxCalls/4, first)
+			c.want("later", map[Callee]int{first: MaxCalls / 2, second: MaxCalls / 2})
+			c.end(MaxCalls/4, first, second)
+			c.want("on and on", map[Callee]int{first: MaxCalls / 2, second: MaxCalls / 2})
+		}
+	}
+}
+
+// Unknown peers and those that could not be reached share their places, and leave some to the others.
+func TestCalleesThatMayNotAnswer(t *testing.T) {
+	c := calling{t: t}
+	c.add(FailedPeers)
+	c.add(UnknownPeers)
+	c.want("both", map[Callee]int{FailedPeers: MaxCallsOfKind})
+	c.end(MaxCallsOfKind/2, FailedPeers)
+	c.want("later", map[Callee]int{FailedPeers: MaxCallsOfKind / 2, UnknownPeers: MaxCallsOfKind / 2})
+	c.add(KnownPeers)
+	c.want("a known peer", map[Callee]int{
+		FailedPeers: MaxCallsOfKind / 2, UnknownPeers: MaxCallsOfKind / 2, KnownPeers: MaxCalls - MaxCallsOfKind,
+	})
 }
 
 // Calls have their turn in the order in which they came, without those that are canceled.
@@ -99,20 +128,23 @@ type vouching struct {
 
 func (v vouching) Vouched(nid lnet.NID) bool { return nid == v.nid }
 
-// A peer is an acquaintance if it was met at its own address, or if the node vouches for it.
+// A peer is known if it was met at its own address, or if the node vouches for it.
 func TestCalleeFor(t *testing.T) {
 	one, other := lnet.NIDFromNumber(tcp, 1), lnet.NIDFromNumber(tcp, 2)
 	for _, tt := range []struct {
-		nid  lnet.NID
-		home bool
-		want Callee
+		nid          lnet.NID
+		home, failed bool
+		want         Callee
 	}{
-		{one, false, KnownPeers},
-		{other, true, KnownPeers},
-		{other, false, UnknownPeers},
+		{one, false, false, KnownPeers},
+		{one, false, true, FailedPeers},
+		{other, true, false, KnownPeers},
+		{other, true, true, FailedPeers},
+		{other, false, false, UnknownPeers},
+		{other, false, true, UnknownPeers},
 	} {
-		if got := calleeFor(vouching{nid: one}, tt.nid, tt.home); got != tt.want {
-			t.Errorf("%s, met at home %v: %d, want %d", tt.nid, tt.home, got, tt.want)
+		if got := calleeFor(vouching{nid: one}, tt.nid, tt.home, tt.failed); got != tt.want {
+			t.Errorf("%+v: %d", tt, got)
 		}
 	}
 }

@@ -263,9 +263,9 @@ func (e *Engine[P]) Of(nid lnet.NID) []P {
 func (e *Engine[P]) CalleeFor(p P) Callee {
 	c := p.Common()
 	c.Lock()
-	home := c.Record.Home
+	home, failed := c.Record.Home, c.Backoff.Cause != nil
 	c.Unlock()
-	return calleeFor(e.Upper, c.ID.NID, home)
+	return calleeFor(e.Upper, c.ID.NID, home, failed)
 }
 
 // Disconnect implements lnd.Interface.

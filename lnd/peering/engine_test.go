@@ -633,16 +633,25 @@ func TestEngineCounts(t *testing.T) {
 	}
 }
 
-// TestEngineKnowsAcquaintances: a peer that was met at its own address is an acquaintance.
-func TestEngineKnowsAcquaintances(t *testing.T) {
+// TestEngineCallee: a peer is known if it was met at its own address, and counts as failed from a failed attempt to
+// connect until there is a connection.
+func TestEngineCallee(t *testing.T) {
 	d := newScripted()
 	p, _ := d.Peer(process(1))
+	want := func(when string, want Callee) {
+		t.Helper()
+		if got := d.CalleeFor(p); got != want {
+			t.Errorf("%s: %d, want %d", when, got, want)
+		}
+	}
 	d.Observe(p, 1, false)
-	if got := d.CalleeFor(p); got != UnknownPeers {
-		t.Errorf("a peer that only claimed its NID: %d", got)
-	}
+	want("it only claimed its NID", UnknownPeers)
 	d.Observe(p, 1, true)
-	if got := d.CalleeFor(p); got != KnownPeers {
-		t.Errorf("a peer that was met at home: %d", got)
-	}
+	want("it was met at home", KnownPeers)
+	p.Backoff.Fail(time.Now(), errors.New("no answer"), 0)
+	want("it could not be reached", FailedPeers)
+	p.Backoff.Skip()
+	want("the pause is cut short", FailedPeers)
+	p.Backoff.Reset()
+	want("it is connected", KnownPeers)
 }
