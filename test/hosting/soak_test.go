@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,11 +21,8 @@ import (
 
 var soakTime = flag.Duration("soak", 0, "how long the soak lasts; 0: 5s, and 30m with -long")
 
-const (
-	soakers = 16
-	// cutNotice is how much later than a connection is cut lnetd may still send on it.
-	cutNotice = 100 * time.Millisecond
-)
+// soakers is the number of clients at a time.
+const soakers = 16
 
 // soak is the campaign of TestSoak.
 type soak struct {
@@ -209,7 +207,7 @@ func (s *soak) count() (c soakCount) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var arrived arrivals
+	var arrived []arrival
 	var missing []entry
 	for life := uint64(1); life <= s.life.Load(); life++ {
 		entries, err := readEntries(s.file(life))
@@ -227,48 +225,65 @@ func (s *soak) count() (c soakCount) {
 				c.failed++
 				continue
 			case at != 0:
-				arrived = append(arrived, arrival{e.begun, at})
+				arrived = append(arrived, arrival{e.begun, e.ended, at})
 			default:
 				missing = append(missing, e)
 			}
 			c.sent++
 		}
 	}
-	arrived.order()
+	order := newSequence(arrived)
 	for _, e := range missing {
-		until := arrived.overtaking(e.ended)
-		if s.cutBetween(e.begun-int64(cutNotice), until) {
+		from, until := order.before(e.begun), order.after(e.ended)
+		if s.cutBetween(from, until) {
 			c.excused++
 		} else if c.lost++; c.lost < 10 {
-			s.t.Errorf("message %d was sent, %d to %d, and has not come; a later one has come at %d", e.number, e.begun, e.ended, until)
+			s.t.Errorf("message %d was sent from %d to %d and has not arrived; no connection was cut between %d and %d, but at %d", e.number, e.begun, e.ended, from, until, s.cuts)
 		}
 	}
 	return c
 }
 
-// arrivals are the messages that have arrived.
-type arrivals []arrival
+// arrival is when a message that has arrived was sent, from begun to ended, and when it arrived, in ns of
+// CLOCK_MONOTONIC.
+type arrival struct{ begun, ended, at int64 }
 
-// arrival is when a message was sent and has arrived, in ns of CLOCK_MONOTONIC.
-type arrival struct{ begun, at int64 }
-
-// order prepares for overtaking: a is sorted by the time of sending, and at becomes the first arrival among the message
-// and later ones.
-func (a arrivals) order() {
-	slices.SortFunc(a, func(x, y arrival) int { return cmp.Compare(x.begun, y.begun) })
-	for i := len(a) - 2; i >= 0; i-- {
-		a[i].at = min(a[i].at, a[i+1].at)
-	}
+// sequence is the order of messages that have arrived. Small messages use one connection, in their order. So a
+// message is lost because of a cut if there was one between two messages that arrived: one sent before it, and one
+// sent after it.
+type sequence struct {
+	byEnd   []arrival // by the end of sending; begun is the latest so far
+	byBegin []arrival // by the begin of sending; at is the earliest from here on
 }
 
-// overtaking returns when the first message arrived that was sent after a time. Small messages use one connection, in
-// their order, so a message that was sent before is lost then.
-func (a arrivals) overtaking(t int64) int64 {
-	i, _ := slices.BinarySearchFunc(a, t, func(x arrival, t int64) int { return cmp.Compare(x.begun, t+1) })
-	if i == len(a) {
+func newSequence(all []arrival) (q sequence) {
+	q.byEnd = slices.SortedFunc(slices.Values(all), func(x, y arrival) int { return cmp.Compare(x.ended, y.ended) })
+	for i := 1; i < len(all); i++ {
+		q.byEnd[i].begun = max(q.byEnd[i].begun, q.byEnd[i-1].begun)
+	}
+	q.byBegin = slices.SortedFunc(slices.Values(all), func(x, y arrival) int { return cmp.Compare(x.begun, y.begun) })
+	for i := len(all) - 2; i >= 0; i-- {
+		q.byBegin[i].at = min(q.byBegin[i].at, q.byBegin[i+1].at)
+	}
+	return q
+}
+
+// before returns when the last message began that was sent before a time and arrived.
+func (q *sequence) before(t int64) int64 {
+	i := sort.Search(len(q.byEnd), func(i int) bool { return q.byEnd[i].ended >= t })
+	if i == 0 {
+		return math.MinInt64
+	}
+	return q.byEnd[i-1].begun
+}
+
+// after returns when the first message arrived that was sent after a time.
+func (q *sequence) after(t int64) int64 {
+	i := sort.Search(len(q.byBegin), func(i int) bool { return q.byBegin[i].begun > t })
+	if i == len(q.byBegin) {
 		return math.MaxInt64
 	}
-	return a[i].at
+	return q.byBegin[i].at
 }
 
 // cutBetween reports whether a connection was cut between two times.
@@ -320,4 +335,19 @@ func medianRSS(all []pairOfFigures, of func(p *pairOfFigures) figures) int {
 	}
 	slices.Sort(list)
 	return list[len(list)/2]
+}
+
+// A message between two that have arrived was lost by a cut between these two.
+func TestBlame(t *testing.T) {
+	q := newSequence([]arrival{{begun: 30, ended: 35, at: 60}, {begun: 10, ended: 20, at: 25}, {begun: 12, ended: 31, at: 70}, {begun: 50, ended: 55, at: 58}})
+	for _, tt := range []struct{ begun, ended, before, after int64 }{
+		{20, 21, math.MinInt64, 58}, // the first was not yet sent
+		{21, 29, 10, 58},
+		{33, 34, 12, 58},
+		{36, 50, 30, math.MaxInt64},
+	} {
+		if before, after := q.before(tt.begun), q.after(tt.ended); before != tt.before || after != tt.after {
+			t.Errorf("%+v: between %d and %d", tt, before, after)
+		}
+	}
 }
