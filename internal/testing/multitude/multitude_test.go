@@ -43,6 +43,9 @@ func TestCostsAreLinear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(all) > 0 && n <= all[len(all)-1].Nodes {
+			t.Fatalf("-sizes %s: each must be greater than the one before", *sizes)
+		}
 		all = append(all, run(t, n))
 		write(t, all) // after each, because the next one may take long
 	}

@@ -2,6 +2,7 @@ package multitude
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/lnetd/lnetd/internal/load/scale"
 	"github.com/lnetd/lnetd/lnd"
@@ -9,8 +10,12 @@ import (
 )
 
 // Run simulates n clients, and returns what the events cost. There is a number of servers, at most MaxServers, each for
-// an equal share of the clients. Run must be called in a bubble of testing/synctest.
+// an equal share of the clients. Run must be called in a bubble of testing/synctest. It returns an error if there are no
+// clients, no servers or too many servers, or if a message fails.
 func Run(n, servers int) (*scale.Simulation, error) {
+	if n < 1 || servers < 1 || servers > MaxServers {
+		return nil, fmt.Errorf("%d clients of %d servers: want at least one client, and 1 to %d servers", n, servers, MaxServers)
+	}
 	s := &scale.Simulation{Nodes: n, Servers: servers}
 	return s, errors.Join(direct(s), routed(s))
 }
