@@ -82,6 +82,7 @@ func TestSoak(t *testing.T) {
 	work.Wait()
 	close(stop)
 	helpers.Wait()
+	s.overtakeAll(at)
 	s.judge(before, length)
 }
 
@@ -93,11 +94,7 @@ func (s *soak) live(slot int, to string) {
 		longest = 2 * time.Second
 	}
 	for time.Now().Before(s.over) {
-		life := s.life.Add(1)
-		g := enter(s.t, order{
-			Role: "worker", ID: slot, Seed: life, Socket: s.near.socket, To: to, Pause: s.pause,
-			At: fmt.Sprintf("%s:12345:35:%d", s.near.nid, slot+1), File: s.file(life),
-		})
+		g := s.enter(slot, to)
 		time.Sleep(200*time.Millisecond + time.Duration(r.Int64N(int64(longest))))
 		if r.IntN(2) == 0 {
 			s.leaves.Add(1)
@@ -114,6 +111,29 @@ func (s *soak) live(slot int, to string) {
 		s.slow = max(s.slow, time.Since(since))
 		s.mu.Unlock()
 	}
+}
+
+// enter starts a client.
+func (s *soak) enter(slot int, to string) *guest {
+	life := s.life.Add(1)
+	return enter(s.t, order{
+		Role: "worker", ID: slot, Seed: life, Socket: s.near.socket, To: to, Pause: s.pause,
+		At: fmt.Sprintf("%s:12345:35:%d", s.near.nid, slot+1), File: s.file(life),
+	})
+}
+
+// overtakeAll runs a client until a message of it has arrived, when no connection is cut any more. If messages stopped
+// arriving before that, they would not be overtaken, and any later cut would excuse them.
+func (s *soak) overtakeAll(to string) {
+	before := s.rest()
+	g := s.enter(0, to)
+	within(s.t, patience, "a message arrives after the last cut", func() bool {
+		var report serverReport
+		s.server.AskInto("report", "report", &report)
+		return report.Messages > before.Messages
+	})
+	s.leaves.Add(1)
+	g.Leave()
 }
 
 func (s *soak) file(life uint64) string { return filepath.Join(s.dir, fmt.Sprint(life)) }
