@@ -60,8 +60,8 @@ bounds: ## record what messages cost now in .ci/bounds.json, which .ci/run bench
 	go run ./cmd/lnetperf compare --rounds 15 --record-bounds .ci/bounds.json \
 		--only 'PUT.ACK|64 in flight, peer|TM message.*(async|notified)|lst ping|lst brw.*4 KiB'
 
-pictures: ## the pictures in docs/performance, from the results beside them
-	go test -count=1 -run '^TestCommittedPictures$$' ./internal/load/perf/picture -update
+pictures: ## the pictures in docs/performance and the tables of its page, from the results
+	go test -count=1 -run '^TestCommitted' ./internal/load/perf/picture -update
 
 netns: ## tests between network namespaces; needs root and iproute2
 	LNETD_TEST_ALL=1 go test -count=1 -v ./test/netns

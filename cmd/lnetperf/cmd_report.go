@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) reportCommand() *cobra.Command {
-	dir := "."
+	dir, table := ".", false
 	c := &cobra.Command{
 		Use: "report [OPTIONS] FILE...", DisableFlagsInUseLine: true,
 		Short: "draw the results of compare",
@@ -24,18 +24,46 @@ bars, with the goal of each case, and NAME-latency.svg has percentiles of the ti
 single exchanges. Prints the names of the pictures. Existing files are overwritten.
 
 The pictures need no other files, can be read on light and dark displays, and contain the
-figures as text. The same results always make the same pictures.`,
+figures as text. The same results always make the same pictures.
+
+With --markdown it draws nothing and prints the figures of each FILE as a table in
+Markdown, in which those that miss a goal are bold.`,
 		Example: `lnetperf report compare.json
-lnetperf report --output pictures compare.json hosted.json`,
-		RunE: func(_ *cobra.Command, files []string) error {
+lnetperf report --output pictures compare.json hosted.json
+lnetperf report --markdown compare.json`,
+		RunE: func(c *cobra.Command, files []string) error {
 			if len(files) == 0 {
 				return usage("report: no file")
+			}
+			if table && (p.json || c.Flags().Changed("output")) {
+				return usage("report: --markdown prints tables and draws nothing, so it excludes --output and --json")
+			}
+			if table {
+				return p.reportTables(files)
 			}
 			return p.report(dir, files)
 		},
 	}
+	c.Flags().BoolVar(&table, "markdown", false, "print tables instead of drawing pictures")
 	c.Flags().StringVarP(&dir, "output", "o", dir, "write the pictures to `DIRECTORY`, which must exist")
 	return c
+}
+
+// reportTables prints a table of the results in each file.
+func (p *program) reportTables(files []string) error {
+	for k, file := range files {
+		r, err := readResults(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if k > 0 {
+			fmt.Fprintln(p.stdout)
+		}
+		if err := r.WriteTable(p.stdout); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // report draws the results in files, and writes the pictures to dir.

@@ -71,6 +71,7 @@ var exampleRuns = map[string]struct {
 
 	"lnetperf report compare.json":                               {},
 	"lnetperf report --output pictures compare.json hosted.json": {},
+	"lnetperf report --markdown compare.json":                    {},
 
 	"lnetperf trace": {extra: traceShort, traces: true},
 	"lnetperf trace --only 'one lnetd' --apart": {extra: traceShort, traces: true},

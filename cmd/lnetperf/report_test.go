@@ -42,6 +42,25 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// With --markdown the tables are those of the page.
+func TestReportTables(t *testing.T) {
+	const results = "../../docs/performance/"
+	page, err := os.ReadFile("../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := report("--markdown", results+"compare.json", results+"hosted.json")
+	tables := strings.Split(out, "\n\n")
+	if status != exitOK || errs != "" || len(tables) != 2 {
+		t.Fatalf("it ends with %d, says %s and prints\n%s", status, errs, out)
+	}
+	for _, table := range tables {
+		if !strings.Contains(string(page), table) {
+			t.Errorf("docs/performance.md has another table than\n%s", table)
+		}
+	}
+}
+
 // Files that cannot be used are named.
 func TestReportFails(t *testing.T) {
 	dir := t.TempDir()
@@ -55,7 +74,10 @@ func TestReportFails(t *testing.T) {
 		says   string
 	}{
 		{nil, exitUsage, "no file"},
+		{[]string{"--markdown", "-o", dir, other}, exitUsage, "excludes --output"},
+		{[]string{"--markdown", "--json", other}, exitUsage, "excludes --output and --json"},
 		{[]string{filepath.Join(dir, "none.json")}, exitFailure, "none.json: no such file"},
+		{[]string{"--markdown", other}, exitFailure, "other.json: results of lnetperf compare --json: there are no cases"},
 		{[]string{other}, exitFailure, "other.json: results of lnetperf compare --json: there are no cases"},
 		{[]string{"-o", filepath.Join(dir, "none"), "../../docs/performance/hosted.json"}, exitFailure, "hosted.svg: no such file"},
 	} {

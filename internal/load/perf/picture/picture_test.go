@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/performance anew")
+var update = flag.Bool("update", false, "write docs/performance and its page anew")
 
-// committed is the directory with results and the pictures of them.
+// committed is the directory with results and the pictures of them, beside the page that has their tables.
 const committed = "../../../../docs/performance"
 
 // The pictures in docs/performance are those of the results beside them.
@@ -48,6 +48,44 @@ func TestCommittedPictures(t *testing.T) {
 				t.Errorf("%s is not the picture of %s; make pictures writes it (%v)", path, file, err)
 			}
 		}
+	}
+}
+
+// The tables in docs/performance.md are those of the results.
+func TestCommittedTables(t *testing.T) {
+	const page = committed + ".md"
+	old, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(old)
+	for _, name := range []string{"compare.json", "hosted.json"} {
+		file, err := os.ReadFile(filepath.Join(committed, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var table strings.Builder
+		if err := r.WriteTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		begin, end := "<!-- "+name+": written by make pictures -->\n", "<!-- end of "+name+" -->\n"
+		before, rest, found := strings.Cut(text, begin)
+		_, after, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			t.Fatalf("%s has no place for the table of %s", page, name)
+		}
+		text = before + begin + "\n" + table.String() + "\n" + end + after
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != string(old) {
+		t.Errorf("%s has other tables than the results; make pictures writes them", page)
 	}
 }
 

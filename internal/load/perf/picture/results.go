@@ -9,7 +9,7 @@ import (
 	"github.com/lnetd/lnetd/internal/load/perf"
 )
 
-// Results are the results of "lnetperf compare", prepared for pictures.
+// Results are the results of "lnetperf compare", prepared for pictures and tables.
 type Results struct {
 	title   string
 	methods []method // in the order of their bars
@@ -27,9 +27,16 @@ type result struct {
 	// goal is the goal for the figure of the first method; 0 means none. In units of time it is a maximum, otherwise
 	// a minimum.
 	goal float64
-	// hasGoal is also set if the goal is for costs, which are not shown.
+	// hasGoal is also set if the goal is for costs, which pictures do not show.
 	hasGoal bool
 	missed  []string
+
+	// Only in tables: what precedes the figure of the second method, the ratio of the first to the second, all goals,
+	// and ratios of costs, by name.
+	beside string
+	ratio  perf.Spread
+	goals  perf.Goals
+	costs  map[string]float64
 }
 
 // measured is what was measured with one method.
@@ -96,6 +103,7 @@ func plainCase(c *perf.Result) (result, bool) {
 		measured: []*measured{
 			{"lnetd", c.LNet.Figure, c.LNet.Latency}, {"floor", c.Floor.Figure, c.Floor.Latency}, {"limit", c.Limit.Figure, c.Limit.Latency},
 		},
+		ratio: c.Ratio, goals: c.Goals, costs: c.CostRatios,
 	}, true
 }
 
@@ -105,6 +113,7 @@ func hostedCase(c *perf.HostedResult) (result, bool) {
 		measured: []*measured{
 			{"lnetd", c.LNet, c.LNetLatency}, {c.PlainIs, c.Plain, c.PlainLatency}, {"inproc", c.Inproc, c.InprocLatency},
 		},
+		beside: c.PlainIs + " ", ratio: c.Ratio, goals: c.Goals,
 	}, true
 }
 
