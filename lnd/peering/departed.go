@@ -13,6 +13,10 @@ const (
 	rememberedFailed  = 8192
 )
 
+// failureCounts is the minimum time for which a failure counts after its pause. Pauses of some drivers are always
+// short, and a peer may be called only every few seconds. Nevertheless it belongs to FailedPeers.
+const failureCounts = time.Minute
+
 // Departed remembers peers that have left an interface's table. Of each peer it keeps the incarnations, which
 // show a restart if the peer returns with another incarnation, and the back-off. Newer entries replace older
 // ones.
@@ -54,13 +58,13 @@ func (d *Departed) Keep(id lnet.ProcessID, r Record, b Backoff) {
 }
 
 // Recall removes and returns what is remembered of a peer that enters the table again. The back-off is empty
-// if its pause ended more than Backoff.Max ago.
+// if its pause ended more than Backoff.Max and more than failureCounts ago.
 func (d *Departed) Recall(id lnet.ProcessID, now time.Time) (r Record, b Backoff) {
 	r, found := d.home.Remove(id)
 	if !found {
 		r, _ = d.claimed.Remove(id)
 	}
-	if b, _ = d.failed.Remove(id); now.After(b.Next().Add(b.Max)) {
+	if b, _ = d.failed.Remove(id); now.After(b.Next().Add(max(b.Max, failureCounts))) {
 		b = Backoff{}
 	}
 	return r, b

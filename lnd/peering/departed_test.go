@@ -106,3 +106,17 @@ func TestFailedCallsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestFailuresWithShortPausesCount: a peer that could not be reached has failed, also if it is called again long after
+// a short pause.
+func TestFailuresWithShortPausesCount(t *testing.T) {
+	var d Departed
+	b := Backoff{Min: time.Second, Max: time.Second}
+	b.Fail(noon, errClosed, 0)
+	for after, failed := range map[time.Duration]bool{2500 * time.Millisecond: true, 61 * time.Second: true, 62 * time.Second: false} {
+		d.Keep(process(1), Record{}, b)
+		if _, got := d.Recall(process(1), noon.Add(after)); (got.Cause != nil) != failed {
+			t.Errorf("after %v: %+v", after, got)
+		}
+	}
+}
