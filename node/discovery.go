@@ -138,6 +138,14 @@ func (a *Admin) AddPeer(ctx context.Context, nids []lnet.NID, o AddPeerOptions) 
 	return primary, err
 }
 
+// NewPeer describes a peer that an administrator configures.
+type NewPeer struct {
+	Primary lnet.NID
+	// Others are the NIDs of the peer besides the primary one.
+	Others []lnet.NID
+	discovery.ConfigureOptions
+}
+
 // ConfigurePeer sets the NIDs of a peer, or adds NIDs to it, on behalf of an administrator
 // (discovery 7.7). Discovery does not change the NIDs of a configured peer. On error
 // nothing is changed. The error is a *discovery.PeerError, ErrClosed, ctx's error, or
@@ -145,9 +153,36 @@ func (a *Admin) AddPeer(ctx context.Context, nids []lnet.NID, o AddPeerOptions) 
 func (a *Admin) ConfigurePeer(
 	ctx context.Context, primary lnet.NID, others []lnet.NID, o discovery.ConfigureOptions,
 ) error {
-	return a.n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
-		return m.Configure(now, primary, others, o)
+	_, err := a.ConfigurePeers(ctx, []NewPeer{{primary, others, o}})
+	return err
+}
+
+// ConfigurePeers does what ConfigurePeer does for many peers, in order, until one of them
+// causes an error. It returns the number of peers before that one. Other work of discovery
+// waits until it returns.
+func (a *Admin) ConfigurePeers(ctx context.Context, peers []NewPeer) (done int, _ error) {
+	return a.eachPeer(ctx, len(peers), func(m *discovery.Machine, now time.Duration, k int) error {
+		p := &peers[k]
+		return m.Configure(now, p.Primary, p.Others, p.ConfigureOptions)
 	})
+}
+
+// eachPeer calls change with 0, 1 and so on in the discoverer's goroutine, count times or
+// until it returns an error. It returns the number of calls before that one.
+func (a *Admin) eachPeer(
+	ctx context.Context, count int, change func(m *discovery.Machine, now time.Duration, k int) error,
+) (done int, _ error) {
+	n := a.n
+	err := n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
+		for ; done < count; done++ {
+			if err := change(m, now, done); err != nil {
+				return err
+			}
+			n.discoverer.act()
+		}
+		return nil
+	})
+	return done, err
 }
 
 // DeletePeer deletes the peer with this primary NID. Later traffic may create it again. If
@@ -162,14 +197,30 @@ func (a *Admin) ForceDeletePeer(ctx context.Context, primary lnet.NID) error {
 	return a.deletePeer(ctx, primary, (*discovery.Machine).ForceDelete)
 }
 
-func (a *Admin) deletePeer(
-	ctx context.Context, primary lnet.NID, remove func(m *discovery.Machine, now time.Duration, primary lnet.NID) error,
-) error {
-	n := a.n
-	return n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
-		n.strangers.uncount(m.Find(primary))
-		return remove(m, now, primary)
+// ForceDeletePeers does what ForceDeletePeer does for many peers, in order, until one of
+// them causes an error. It skips NIDs that no peer has. It returns the number of NIDs
+// before the one that caused the error. Other work of discovery waits until it returns.
+func (a *Admin) ForceDeletePeers(ctx context.Context, primaries []lnet.NID) (done int, _ error) {
+	return a.eachPeer(ctx, len(primaries), func(m *discovery.Machine, now time.Duration, k int) error {
+		if err := a.n.deletePeer(m, now, primaries[k], (*discovery.Machine).ForceDelete); !errors.Is(err, discovery.ErrNotFound) {
+			return err
+		}
+		return nil
 	})
+}
+
+type deletion = func(m *discovery.Machine, now time.Duration, primary lnet.NID) error
+
+func (a *Admin) deletePeer(ctx context.Context, primary lnet.NID, remove deletion) error {
+	return a.n.callErr(ctx, func(m *discovery.Machine, now time.Duration) error {
+		return a.n.deletePeer(m, now, primary, remove)
+	})
+}
+
+// deletePeer deletes a peer in the discoverer's goroutine.
+func (n *Node) deletePeer(m *discovery.Machine, now time.Duration, primary lnet.NID, remove deletion) error {
+	n.strangers.uncount(m.Find(primary))
+	return remove(m, now, primary)
 }
 
 // DeletePeerNIDs removes NIDs from a peer, in order, until one of them causes an error.

@@ -2,12 +2,10 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/lnetd/lnetd/discovery"
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/server"
@@ -27,7 +25,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 	before, nids := t.engines.configured(), t.nids()
 	for k := 0; k < len(steps); {
 		batch := batchOf(steps[k:])
-		err := t.applyBatch(ctx, batch, wait)
+		done, err := t.applyBatch(ctx, batch, wait)
 		if err == nil {
 			for _, s := range batch {
 				t.log.Debug("configuration step applied", "step", s.String())
@@ -38,7 +36,7 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		t.undo(ctx, steps[:k])
+		t.undo(ctx, steps[:k+done])
 		t.engines.order(before)
 		if wrong := t.arrange(context.WithoutCancel(ctx), nids); wrong != nil {
 			t.log.Error("the order of NIs could not be restored after a failed change; peers may see another primary NID", "err", wrong)
@@ -92,7 +90,8 @@ func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 	take := func(batch []config.Step) error {
 		ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 		defer cancel()
-		return t.applyBatch(ctx, batch, true)
+		_, err := t.applyBatch(ctx, batch, true)
+		return err
 	}
 	for len(back) > 0 {
 		batch := batchOf(back)
@@ -108,30 +107,8 @@ func (t *nodeTask) undo(ctx context.Context, steps []config.Step) {
 	}
 }
 
-// applyBatch applies the steps of one batch (see batchOf) together. If one of several routes cannot be
-// added, none of them is.
-func (t *nodeTask) applyBatch(ctx context.Context, batch []config.Step, wait bool) error {
-	if len(batch) == 1 {
-		return t.applyStep(ctx, batch[0], wait)
-	}
-	for _, s := range batch {
-		if t.failStep == nil {
-			break
-		}
-		if err := t.failStep(s); err != nil {
-			return err
-		}
-	}
-	return t.changeRoutes(ctx, batch)
-}
-
-// applyStep applies one step to the node. The argument wait is that of apply.
+// applyStep applies one step of the kind single to the node. The argument wait is that of apply.
 func (t *nodeTask) applyStep(ctx context.Context, s config.Step, wait bool) error {
-	if t.failStep != nil {
-		if err := t.failStep(s); err != nil {
-			return err
-		}
-	}
 	switch s := s.(type) {
 	case config.Change[config.NI]:
 		switch {
@@ -145,8 +122,6 @@ func (t *nodeTask) applyStep(ctx context.Context, s config.Step, wait bool) erro
 		return t.setOrder(ctx, *s.To)
 	case config.Change[config.Peer]:
 		return t.changePeer(ctx, s)
-	case config.Change[config.Route]:
-		return t.changeRoute(ctx, s)
 	case config.Change[config.Policies]:
 		return t.setPolicies(ctx, s.To)
 	case config.Change[config.Parameters]:
@@ -164,45 +139,6 @@ func (t *nodeTask) applyStep(ctx context.Context, s config.Step, wait bool) erro
 		return t.engines.set(s.Type, s.To)
 	}
 	panic(fmt.Sprintf("daemon: no such step: %T", s))
-}
-
-// changePeer creates a configured peer, deletes it, or changes its NIDs, as the step c describes.
-func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer]) error {
-	if c.To == nil {
-		err := t.ForceDeletePeer(ctx, c.From.Primary)
-		if errors.Is(err, discovery.ErrNotFound) {
-			return nil // the peer was a gateway that only discovery creates, or vanished with its net
-		}
-		return err
-	}
-	if c.From != nil {
-		if gone := config.Without(c.From.Others, c.To.Others); len(gone) > 0 {
-			if err := t.DeletePeerNIDs(ctx, c.From.Primary, gone); err != nil {
-				return err
-			}
-		}
-	}
-	if c.To.Found {
-		return nil // a discovered peer: discovery finds its other NIDs again
-	}
-	o := discovery.ConfigureOptions{SingleRail: c.To.SingleRail, Lock: c.To.Locked}
-	err := t.ConfigurePeer(ctx, c.To.Primary, c.To.Others, o)
-	if err != nil && c.From != nil { // restore the deleted NIDs
-		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-		err = errors.Join(err, t.ConfigurePeer(back, c.To.Primary, c.From.Others, o))
-		cancel()
-	}
-	if err == nil {
-		return nil
-	}
-	f := api.Fault{
-		Text:   fmt.Sprintf("%s: the peer %s cannot be configured", c.To.Where, c.To.Primary),
-		Remedy: "make sure that each NID belongs to only one peer",
-	}
-	if errors.Is(err, discovery.ErrBusy) {
-		f.Remedy = "routes use a peer with these NIDs: list all of its NIDs, with its primary NID first, or delete the routes first"
-	}
-	return refused(err, f)
 }
 
 // setPolicies replaces all policies of the node by those of want.

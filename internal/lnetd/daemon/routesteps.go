@@ -11,29 +11,8 @@ import (
 	"github.com/lnetd/lnetd/node"
 )
 
-// routesAtOnce is the maximum number of routes that are added or deleted together, because the node is
-// blocked while this is done.
-const routesAtOnce = 1024
-
-// batchOf returns the first of the steps, or more of them if they can be applied together: up to
-// routesAtOnce consecutive steps that all add a route, or all delete one.
-func batchOf(steps []config.Step) []config.Step {
-	first, ok := steps[0].(config.Change[config.Route])
-	for k := range min(len(steps), routesAtOnce) {
-		if s, is := steps[k].(config.Change[config.Route]); k > 0 && (!ok || !is || (s.To == nil) != (first.To == nil)) {
-			return steps[:k]
-		}
-	}
-	return steps[:min(len(steps), routesAtOnce)]
-}
-
 func newRoute(r *config.Route) node.NewRoute {
 	return node.NewRoute{Net: r.Net, Gateway: r.Gateway, RouteOptions: r.RouteOptions}
-}
-
-// changeRoute adds or deletes a route.
-func (t *nodeTask) changeRoute(ctx context.Context, c config.Change[config.Route]) error {
-	return t.changeRoutes(ctx, []config.Step{c})
 }
 
 // changeRoutes adds or deletes the routes of one batch (see batchOf). If one of the routes cannot be

@@ -14,25 +14,6 @@ import (
 	"github.com/lnetd/lnetd/lnet"
 )
 
-// Consecutive additions of routes are applied together, and so are consecutive deletions. Other
-// steps are not.
-func TestRoutesComeTogether(t *testing.T) {
-	r := &config.Route{}
-	come, gone, ni := config.Change[config.Route]{To: r}, config.Change[config.Route]{From: r}, config.Change[config.NI]{}
-	steps := []config.Step{ni, ni, gone, gone, gone, come, come, ni}
-	for range routesAtOnce + 1 {
-		steps = append(steps, come)
-	}
-	var sizes []int
-	for len(steps) > 0 {
-		n := len(batchOf(steps))
-		sizes, steps = append(sizes, n), steps[n:]
-	}
-	if diff := cmp.Diff([]int{1, 1, 3, 2, 1, routesAtOnce, 1}, sizes); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // routesLeftOut returns the routes that warnings with a line name, with the cause, in order.
 func routesLeftOut(warnings []api.Problem) (all []string) {
 	for _, w := range warnings {

@@ -253,7 +253,7 @@ func (p *postponed) removeAll() []config.Route {
 func (t *nodeTask) addPostponed(ctx context.Context) {
 	routes := t.postponed.removeAll()
 	for k := range routes {
-		if err := t.changeRoute(ctx, config.Change[config.Route]{To: &routes[k]}); err != nil {
+		if err := t.addRoutes(ctx, []*config.Route{&routes[k]}); err != nil {
 			t.log.Warn("ignoring a route of the configuration", "net", routes[k].Net.String(), "gateway", routes[k].Gateway.String(), "cause", err)
 		}
 	}
