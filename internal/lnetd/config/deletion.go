@@ -253,7 +253,7 @@ func (m *merge) deleteNIs(which func(*NI) bool) bool {
 // deletePeers deletes the given peers or, for a peer with further NIDs, only those NIDs. It calls absent
 // for each entry that does not exist.
 func (m *merge) deletePeers(peers []Peer, absent func(where, what string)) {
-	m.index()
+	m.index(nil)
 	m.deleted = map[int]bool{}
 	for k := range peers {
 		p := &peers[k]

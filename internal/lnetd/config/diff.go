@@ -124,9 +124,11 @@ func (d *differ) keepNIs(drivers []DriverOptions) (joined map[lnet.Net]bool) {
 	return joined
 }
 
-// keepPeers records in d.peers the peers that stay unchanged. It returns the NIDs of all other peers.
+// keepPeers records in d.peers the peers that stay unchanged. It returns the NIDs of all other peers
+// that are gateways of existing routes.
 func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 	changed = map[lnet.NID]bool{}
+	gateways := gatewaysOf(d.have.Routes)
 	for primary, h := range d.havePeers {
 		if w := d.wantPeers[primary]; w != nil && h.equal(w) && !d.onUnstableNet(h) {
 			d.peers[primary] = true
@@ -138,7 +140,9 @@ func (d *differ) keepPeers() (changed map[lnet.NID]bool) {
 				continue
 			}
 			for nid := range p.eachNID() {
-				changed[nid] = true
+				if gateways[nid] {
+					changed[nid] = true
+				}
 			}
 		}
 	}

@@ -78,12 +78,14 @@ func (f numbered) check(at place, up []*shape) {
 	if at.node.Kind != yaml.MappingNode {
 		return
 	}
-	for k, m := range at.uncheckedMembers() {
-		if !isIndex(m.key) {
+	k := 0
+	for m := range at.uncheckedMembers() {
+		if isIndex(m.key) {
+			f.of.check(m.value, up)
+		} else {
 			m.at.problemf("invalid key '%s'", m.key).remedyf(`number the values, for example "%s: {%d: %s}"`, at.key(), k, m.key)
-			continue
 		}
-		f.of.check(m.value, up)
+		k++
 	}
 }
 
@@ -103,7 +105,7 @@ func (s *shape) check(at place, up []*shape) {
 	if at.node.Kind != yaml.MappingNode {
 		return
 	}
-	for _, m := range at.uncheckedMembers() {
+	for m := range at.uncheckedMembers() {
 		if f := s.keys[m.key]; f != nil {
 			f.check(m.value, append(slices.Clip(up), s))
 		} else if !s.isStateKey(m.key) && (s.numbers == "" || !isIndex(m.key)) {

@@ -28,9 +28,11 @@ type merge struct {
 	deleted map[int]bool
 }
 
-// index fills routeIndex and ownerIndex.
-func (m *merge) index() {
-	m.routeIndex, m.ownerIndex = make(map[routeKey]int, len(m.Routes)), make(map[lnet.NID]int, countNIDs(m.Peers))
+// index fills routeIndex and ownerIndex. It makes room for the peers of a document.
+func (m *merge) index(peers []Peer) {
+	m.routeIndex = make(map[routeKey]int, len(m.Routes))
+	m.ownerIndex = make(map[lnet.NID]int, max(countNIDs(m.Peers), countNIDs(peers)))
+	m.Peers = slices.Grow(m.Peers, max(0, len(peers)-len(m.Peers)))
 	for k := range m.Routes {
 		m.routeIndex[m.Routes[k].key()] = k
 	}
@@ -98,7 +100,7 @@ func (s *State) clone() State {
 // can be compared.
 func Add(have *State, name string, c *Config, drivers []DriverOptions) (State, Problems, error) {
 	m := &merge{State: have.clone(), name: name, drivers: drivers}
-	m.index()
+	m.index(c.Peers)
 	m.Parameters, m.Routing, m.Buffers = c.Parameters, c.Routing, c.Buffers
 	for k := range c.NIs {
 		m.addNI(c.NIs[k])

@@ -151,13 +151,9 @@ func (c *Config) addPeers(f *file) {
 // value of "Multi-Rail", addPeer adds the NIDs to it. If only the values of "Multi-Rail" differ, both
 // peers are kept, and the node reports the conflict.
 func (c *Config) addPeer(p Peer, f *filePeer, places *peerPositions) {
-	var added []lnet.NID
 	ok := true
 	for nid := range p.eachNID() {
-		switch other, taken := places.owner[nid]; {
-		case !taken:
-			added = append(added, nid)
-		case other != p.Primary:
+		if other, taken := places.owner[nid]; taken && other != p.Primary {
 			f.at.problemf("%s belongs to the peer %s already", nid, other).remedyf("remove it from one of them")
 			ok = false
 		}
@@ -165,18 +161,20 @@ func (c *Config) addPeer(p Peer, f *filePeer, places *peerPositions) {
 	if !ok {
 		return
 	}
-	for _, nid := range added {
-		places.owner[nid] = p.Primary
-	}
 	if _, twice := places.first(p.Primary); twice {
 		f.at.warn("the peer %s occurs twice: it gets the NIDs of both entries", p.Primary).remedyf("write all of its NIDs in one entry")
 	}
-	if at, there := places.positions[p.key()]; there {
-		c.Peers[at].Others = append(c.Peers[at].Others, added...)
-		return
+	at, there := places.positions[p.key()]
+	if !there {
+		places.positions[p.key()] = len(c.Peers)
+		c.Peers = append(c.Peers, p)
 	}
-	places.positions[p.key()] = len(c.Peers)
-	c.Peers = append(c.Peers, p)
+	for nid := range p.eachNID() {
+		if _, has := places.owner[nid]; there && !has {
+			c.Peers[at].Others = append(c.Peers[at].Others, nid)
+		}
+		places.owner[nid] = p.Primary
+	}
 }
 
 func (f *filePeer) peer() (Peer, bool) {

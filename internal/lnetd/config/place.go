@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,18 +101,20 @@ func (m member) reportRepeated(before member) {
 		before.at.node.Line, before.at.path, m.at.node.Line, m.at.path).remedyf("remove one of them")
 }
 
-// uncheckedMembers returns the members of a mapping in order. It reports no problems.
-func (p place) uncheckedMembers() []member {
-	out := make([]member, 0, len(p.node.Content)/2)
-	for i := 0; i+1 < len(p.node.Content); i += 2 {
-		k, v := p.node.Content[i], p.node.Content[i+1]
-		path := truncate(k.Value, keyMax)
-		if p.path != "" {
-			path = p.path + "." + path
+// uncheckedMembers returns an iterator over the members of a mapping in order. It reports no problems.
+func (p place) uncheckedMembers() iter.Seq[member] {
+	return func(yield func(member) bool) {
+		for i := 0; i+1 < len(p.node.Content); i += 2 {
+			k, v := p.node.Content[i], p.node.Content[i+1]
+			path := truncate(k.Value, keyMax)
+			if p.path != "" {
+				path = p.path + "." + path
+			}
+			if !yield(member{key: k.Value, at: p.child(path, k), value: p.child(path, v)}) {
+				return
+			}
 		}
-		out = append(out, member{key: k.Value, at: p.child(path, k), value: p.child(path, v)})
 	}
-	return out
 }
 
 // members returns the members of a mapping in order. It reports a problem if the value is not a mapping,
@@ -136,7 +139,7 @@ func (p place) members(twice bool) []member {
 	}
 	out := make([]member, 0, len(p.node.Content)/2)
 	seen := map[string]bool{}
-	for _, m := range p.uncheckedMembers() {
+	for m := range p.uncheckedMembers() {
 		switch {
 		case m.at.node.Kind != yaml.ScalarNode:
 			m.at.problemf("the key is not a word").remedyf("write 'key: value', and put quotes around a value with brackets")

@@ -35,7 +35,7 @@ func ParseSeqNos(ctx context.Context, data []byte) (list SeqNos) {
 		if top.node.Kind != yaml.MappingNode {
 			continue
 		}
-		for _, section := range top.uncheckedMembers() {
+		for section := range top.uncheckedMembers() {
 			if section.value.node.Kind != yaml.SequenceNode && r.lists[section.value.node] == nil {
 				n, has := section.value.seqNo()
 				list = append(list, seqNo{section.value.path, section.at.node.Line, n, has})
@@ -78,7 +78,7 @@ func (p place) warnDetails() {
 			item.warnDetails()
 		}
 	case yaml.MappingNode:
-		for _, m := range p.uncheckedMembers() {
+		for m := range p.uncheckedMembers() {
 			if m.key != "detail" {
 				m.value.warnDetails()
 			} else if _, err := strconv.ParseInt(m.value.node.Value, 0, 64); err != nil {
@@ -99,7 +99,7 @@ func (p place) numberUnder(key string) (int64, bool) {
 			}
 		}
 	case yaml.MappingNode:
-		for _, m := range p.uncheckedMembers() {
+		for m := range p.uncheckedMembers() {
 			if m.key != key {
 				if n, ok := m.value.numberUnder(key); ok {
 					return n, true

@@ -36,9 +36,13 @@ func (t *nodeTask) withoutOwn(peers []config.Peer, nis []config.NI) []config.Pee
 		own[nid], own[nis[k].Own] = true, true
 	}
 	isOwn := func(nid lnet.NID) bool { return own[nid] }
+	hasOwn := func(p config.Peer) bool { return isOwn(p.Primary) || slices.ContainsFunc(p.Others, isOwn) }
+	if !slices.ContainsFunc(peers, hasOwn) {
+		return peers // not a copy, because there may be very many
+	}
 	var kept []config.Peer
 	for _, p := range peers {
-		if !isOwn(p.Primary) && !slices.ContainsFunc(p.Others, isOwn) {
+		if !hasOwn(p) {
 			kept = append(kept, p)
 			continue
 		}
