@@ -70,11 +70,15 @@ func (b *backend) changeConfiguration(ctx context.Context, r api.ConfigurationCh
 		return api.ConfigurationChanged{}, err
 	}
 	var done api.ConfigurationChanged
-	var p plan
-	var steps []config.Step
-	if busy := b.alone(ctx, &r.Document, func() { done, p, steps, err = b.planned(ctx, &have, &r) }); busy != nil {
+	if busy := b.alone(ctx, &r.Document, func() { done, err = b.applyDocument(ctx, &have, &r) }); busy != nil {
 		return done, busy
 	}
+	return done, err
+}
+
+// applyDocument applies the document of r to the node, which is in state have.
+func (b *backend) applyDocument(ctx context.Context, have *config.State, r *api.ConfigurationChange) (api.ConfigurationChanged, error) {
+	done, p, steps, err := b.planned(ctx, have, r)
 	if err != nil {
 		return done, err
 	}
@@ -144,9 +148,8 @@ const (
 	// collectPercent is the percentage by which the heap may grow between collections while a
 	// large document is processed. It applies to the whole process, because the garbage is
 	// created inside the YAML parser, which has no other bound. It costs only CPU time, because
-	// messages allocate nothing. With 25 percent, the deletion of 100,000 peers takes 12.3 s of
-	// CPU instead of 8.8, and at most 739 MB instead of 747. Two dry runs of as many peers take
-	// at most 282 MB instead of 284, and a document of 15 MiB of "[" 70 MB instead of 72.
+	// messages allocate nothing. With 25 percent, the deletion of 100,000 peers takes 7.0 to 7.6 s of
+	// CPU instead of 5.6 to 6.0, and at most 420 MB instead of 519.
 	collectPercent = 50
 )
 
