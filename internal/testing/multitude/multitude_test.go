@@ -57,8 +57,10 @@ func TestCostsAreLinear(t *testing.T) {
 		}
 		for j, e := range s.Events {
 			if !testenv.Race {
-				// Half an object is what the whole process may allocate besides.
-				atMost(t, e.Name+": allocated objects", e.Allocs, all[k].Events[j].Allocs+0.5)
+				// Half an object is what the whole process may allocate besides. An event that takes longer,
+				// because a server's interface is busy, includes more of what nodes do every second.
+				longer := max(1, e.Quiet/before.Events[j].Quiet)
+				atMost(t, e.Name+": allocated objects", e.Allocs, (before.Events[j].Allocs+0.5)*longer)
 			}
 			atMost(t, e.Name+": messages", e.Messages, before.Events[j].Messages)
 			atMost(t, e.Name+": messages at servers and gateways", e.Busiest, before.Events[j].Busiest)
