@@ -167,7 +167,7 @@ func (o *compareOptions) check() (err error) {
 		return usage("--rounds %d, --time %v: both must be positive", o.Rounds, o.Time)
 	}
 	if last := o.Port + 2*portsOfArm - 1; o.Port < 1 || last > math.MaxUint16 {
-		return usage("--port %d: the measurement needs ports %d to %d, which exceed 65535", o.Port, o.Port, last)
+		return usage("--port %d: the measurement needs ports %d to %d, which are not all between 1 and 65535", o.Port, o.Port, last)
 	}
 	if o.Settings, err = settings("--set", o.set); err != nil {
 		return err
