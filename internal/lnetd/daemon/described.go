@@ -25,7 +25,7 @@ func (b *backend) described(ctx context.Context, doc *api.Document) (found api.D
 	if err != nil {
 		return found, nil, problemsFault(doc.Name, err)
 	}
-	values := b.node.engines.values
+	values := b.node.engines.options()
 	d.NIs = config.ExpandDevices(d.NIs, config.DevicesOf(b.node.engines.configured()))
 	if err := b.chooseNIs(doc, &d); err != nil {
 		return found, nil, err

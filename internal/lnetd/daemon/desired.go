@@ -11,7 +11,8 @@ import (
 // nil, drivers with NIs in keep retain their options, because a change would replace the driver. The
 // steps are the driver changes that were left out for this reason; they need a restart.
 func (t *nodeTask) desiredState(ctx context.Context, keep *config.State) (config.State, []config.Step, error) {
-	want := t.config.State
+	c := t.loaded.Load()
+	want := c.State
 	want.LeaveUndiscovered()
 	if len(want.NIs) == 0 && !t.unsettled.Load() {
 		found, err := t.find(ctx)
@@ -21,7 +22,7 @@ func (t *nodeTask) desiredState(ctx context.Context, keep *config.State) (config
 		want.NIs = found
 	}
 	t.engines.logCPTs(want.NIs)
-	kept := t.completeState(&want, &t.config, keep)
+	kept := t.completeState(&want, c, keep)
 	want.Peers = t.withoutOwn(want.Peers, want.NIs)
 	want.LeaveRoutes(func(r *config.Route, why string) { t.leaveOut(r, errors.New(why)) })
 	return want, kept, nil
@@ -35,8 +36,8 @@ func (t *nodeTask) replacement(ctx context.Context, c *config.Config, have *conf
 	want := c.State
 	switch {
 	case len(want.NIs) > 0 || len(have.NIs) == 0 || !c.Site.Empty(): // rules may match an interface that appears later
-	case t.config.Given.Networks:
-		want.NIs = t.config.NIs
+	case t.loaded.Load().Given.Networks:
+		want.NIs = t.loaded.Load().NIs
 	default:
 		var err error
 		if want.NIs, err = t.find(ctx); err != nil {
@@ -51,14 +52,14 @@ func (t *nodeTask) replacement(ctx context.Context, c *config.Config, have *conf
 // find returns the NI that lnetd chooses if the configuration names no net. The list is empty if no
 // driver can choose one. The choice is stored, so that a reload does not change it.
 func (t *nodeTask) find(ctx context.Context) ([]config.NI, error) {
-	if t.found != nil {
-		return []config.NI{*t.found}, nil
+	if ni := t.found.Load(); ni != nil {
+		return []config.NI{*ni}, nil
 	}
 	for k := range t.drivers {
 		if find := t.drivers[k].Find; find != nil {
 			ni, err := find(ctx, t.log)
 			if err == nil {
-				t.found = &ni
+				t.found.Store(&ni)
 			}
 			return []config.NI{ni}, err
 		}
@@ -71,7 +72,7 @@ func (t *nodeTask) find(ctx context.Context) ([]config.NI, error) {
 // If keep is not nil, drivers with NIs in keep retain their options, and completeState returns the
 // driver changes that it left out for this reason.
 func (t *nodeTask) completeState(want *config.State, c *config.Config, keep *config.State) (kept []config.Step) {
-	want.Drivers = config.WithOwn(want.Drivers, t.config.Drivers, t.drivers.Options())
+	want.Drivers = config.WithOwn(want.Drivers, t.loaded.Load().Drivers, t.drivers.Options())
 	want.SetLNDTimeouts(c.LNDTimeouts)
 	said := want.Drivers
 	if keep != nil {

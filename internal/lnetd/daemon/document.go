@@ -248,7 +248,7 @@ func (b *backend) planAddition(ctx context.Context, have *config.State, r *api.C
 }
 
 func (b *backend) planReplacement(ctx context.Context, have *config.State, r *api.ConfigurationChange) (p plan, err error) {
-	c, err := config.ParseInstead(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), &b.node.config.Given.CommandLine)
+	c, err := config.ParseInstead(ctx, r.Name, []byte(r.Text), b.node.drivers.Options(), &b.node.loaded.Load().Given.CommandLine)
 	if err != nil {
 		return p, err
 	}

@@ -111,7 +111,7 @@ func (b *backend) checkUnused() error {
 
 func (b *backend) Waiting() (list []api.WaitingNI) {
 	for _, w := range b.node.engines.waiting() {
-		ni := b.shownNI(&w.NI, b.node.engines.values)
+		ni := b.shownNI(&w.NI, b.node.engines.options())
 		list = append(list, api.WaitingNI{
 			Net: w.Net, Interface: w.Device, NID: w.NID, Cause: w.cause, Place: w.index, Tunables: ni.Tunables, LND: ni.LND, CPT: ni.CPT, Proxy: ni.Proxy,
 		})

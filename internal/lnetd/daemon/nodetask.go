@@ -25,7 +25,9 @@ const closeTimeout = 20 * time.Second
 type nodeTask struct {
 	*node.Node
 	*node.Admin
-	config  config.Config // the configuration that was loaded last; changed only under changes.inTurn
+	// loaded is the configuration that was loaded last. It is never modified, and replaced only under
+	// changes.inTurn. Dry runs read it at any time.
+	loaded  atomic.Pointer[config.Config]
 	machine *numa.Machine // the NUMA layout; nil if the host has one NUMA node or its layout is unknown
 	log     *slog.Logger
 	drivers Drivers
@@ -41,7 +43,7 @@ type nodeTask struct {
 	// failStep, if not nil, makes a step fail in tests.
 	failStep func(config.Step) error
 	// found is the NI that lnetd has chosen because the configuration names no net, or nil.
-	found *config.NI
+	found atomic.Pointer[config.NI]
 	// unsettled is true if no "ip2nets" rule of the configuration has matched this host yet. The
 	// rules are tried again when interfaces change. unsettled is changed only under changes.inTurn.
 	unsettled atomic.Bool
@@ -55,10 +57,11 @@ type nodeTask struct {
 
 func newNodeTask(c config.Config, drivers Drivers, m *numa.Machine, log *slog.Logger) *nodeTask {
 	t := &nodeTask{
-		Admin: new(node.Admin), config: c, machine: m, log: log,
+		Admin: new(node.Admin), machine: m, log: log,
 		drivers: drivers, engines: newEngines(drivers, c.Drivers, cptsOf(m), log), interfaces: hostInterfaces,
 		changes: newChanges(), ready: make(chan struct{}),
 	}
+	t.loaded.Store(&c)
 	t.engines.interfaces = func() ([]config.Interface, error) { return t.interfaces() }
 	t.routerSensitivity.Store(int64(c.Parameters.RouterSensitivity))
 	return t
@@ -83,12 +86,13 @@ func (t *nodeTask) Run(ctx context.Context) error {
 	if err := t.settle(); err != nil {
 		return err
 	}
+	c := t.loaded.Load()
 	n, err := node.New(node.Config{
 		Logger:     t.log,
-		Parameters: &t.config.Parameters.Parameters,
+		Parameters: &c.Parameters.Parameters,
 		NUMA:       t.machine,
-		Routing:    t.config.Routing == config.RoutingAtOnce,
-		Buffers:    t.config.Buffers,
+		Routing:    c.Routing == config.RoutingAtOnce,
+		Buffers:    c.Buffers,
 	})
 	if err != nil {
 		return api.Fault{Code: api.CodeConfigInvalid, Text: "the node cannot be created"}.Because(err)
@@ -148,10 +152,12 @@ func (t *nodeTask) up(ctx context.Context) error {
 }
 
 // settle resolves the "ip2nets" rules and interface names of the loaded configuration for this host,
-// and stores the result in t.config.
+// and stores the result in t.loaded.
 func (t *nodeTask) settle() error {
-	s, unsettled, err := t.settledOrWaiting(&t.config)
-	t.config.State = s
+	c := *t.loaded.Load()
+	s, unsettled, err := t.settledOrWaiting(&c)
+	c.State = s
+	t.loaded.Store(&c)
 	t.unsettled.Store(unsettled)
 	return err
 }
@@ -198,10 +204,11 @@ func fitsNothing(err error) bool {
 // does so only if check_routers_before_use is set (lnet-core 8.5). A gateway that does not answer is
 // logged and is not an error.
 func (t *nodeTask) checkGateways(ctx context.Context) error {
-	if !t.config.Parameters.CheckRoutersBeforeUse {
+	p := &t.loaded.Load().Parameters
+	if !p.CheckRoutersBeforeUse {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.config.Parameters.RouterPingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.RouterPingTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	for nid := range t.gateways() {

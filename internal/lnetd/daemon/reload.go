@@ -75,7 +75,8 @@ func (d *Daemon) reloadNode(ctx context.Context, c *config.Config) (left []strin
 // not configured, c is only stored, for the time when LNet is configured. reload returns texts that
 // describe the changes that need a restart. It must run under changes.inTurn.
 func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string, err error) {
-	if t.config.Given.Any && !c.Given.Any {
+	before, wasUnsettled := t.loaded.Load(), t.unsettled.Load()
+	if before.Given.Any && !c.Given.Any {
 		return nil, emptyFault("that lnetd reads")
 	}
 	next := *c
@@ -83,15 +84,14 @@ func (t *nodeTask) reload(ctx context.Context, c *config.Config) (left []string,
 	if next.State, unsettled, err = t.settledOrWaiting(&next); err != nil {
 		return nil, err
 	}
-	before, wasUnsettled := t.config, t.unsettled.Load()
-	t.config = next
+	t.loaded.Store(&next)
 	t.unsettled.Store(unsettled)
 	if t.unconfigured.Load() {
 		return nil, nil
 	}
 	later, err := t.replace(ctx)
 	if err != nil {
-		t.config = before
+		t.loaded.Store(before)
 		t.unsettled.Store(wasUnsettled)
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (t *nodeTask) replace(ctx context.Context) (later []config.Step, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	want.TypedRules = t.config.KeepRuleIDs(&have)
+	want.TypedRules = t.loaded.Load().KeepRuleIDs(&have)
 	if refused := t.drivers.twice("", want.NIs); len(refused) > 0 {
 		return nil, refused
 	}

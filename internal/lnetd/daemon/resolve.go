@@ -100,6 +100,14 @@ func (e *engines) dropTaken(renamed map[int]string) bool {
 	return false
 }
 
+// options returns the options of the drivers, by net type. The caller must not change the map. options
+// may be called at any time, also outside of changes.inTurn.
+func (e *engines) options() map[lnet.NetType]config.Values {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.values
+}
+
 // resolved returns NIs of a document in a form in which they can be compared with those of the node.
 // An NI that the node has gets the same names as there. Options that equal the driver's default are
 // omitted. All NIs on a net get the common tunables of the first one (lnetctl 9.1).

@@ -163,7 +163,8 @@ func (t *nodeTask) retry(ctx context.Context) {
 // settleAgain tries again those "ip2nets" rules that have not matched this host yet, both of the loaded
 // configuration and of pending documents. If rules match now, their NIs and routes are added.
 func (t *nodeTask) settleAgain(ctx context.Context) {
-	if t.unsettled.Load() && t.settleNow(ctx, &t.config) {
+	if c := *t.loaded.Load(); t.unsettled.Load() && t.settleNow(ctx, &c) {
+		t.loaded.Store(&c)
 		t.unsettled.Store(false)
 	}
 	t.pending = slices.DeleteFunc(t.pending, func(c config.Config) bool { return t.settleNow(ctx, &c) })
@@ -184,7 +185,7 @@ func (t *nodeTask) settleNow(ctx context.Context, c *config.Config) bool {
 	add := config.Config{State: config.State{
 		NIs: s.NIs, Routes: s.Routes, Parameters: have.Parameters, Routing: have.Routing, Buffers: have.Buffers, Drivers: have.Drivers,
 	}}
-	add.SetLNDTimeouts(t.config.LNDTimeouts)
+	add.SetLNDTimeouts(t.loaded.Load().LNDTimeouts)
 	t.engines.logCPTs(add.NIs)
 	add.NIs = t.engines.resolvedOver(add.NIs, have.Drivers, have.Drivers)
 	if s.Routing != config.RoutingOff {
