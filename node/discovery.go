@@ -158,8 +158,10 @@ func (a *Admin) ConfigurePeer(
 }
 
 // ConfigurePeers does what ConfigurePeer does for many peers, in order, until one of them
-// causes an error. It returns the number of peers before that one. Other work of discovery
-// waits until it returns.
+// causes an error. It returns the number of peers before that one, which stay configured.
+// Other work of discovery waits until it returns, so the peers should have at most a few
+// thousand NIDs. Once it has begun, it does not end early if ctx ends. The errors are those
+// of ConfigurePeer; only a *discovery.PeerError is about a certain peer.
 func (a *Admin) ConfigurePeers(ctx context.Context, peers []NewPeer) (done int, _ error) {
 	return a.eachPeer(ctx, len(peers), func(m *discovery.Machine, now time.Duration, k int) error {
 		p := &peers[k]
@@ -199,7 +201,8 @@ func (a *Admin) ForceDeletePeer(ctx context.Context, primary lnet.NID) error {
 
 // ForceDeletePeers does what ForceDeletePeer does for many peers, in order, until one of
 // them causes an error. It skips NIDs that no peer has. It returns the number of NIDs
-// before the one that caused the error. Other work of discovery waits until it returns.
+// before the one that caused the error; their peers stay deleted. In all else it is like
+// ConfigurePeers.
 func (a *Admin) ForceDeletePeers(ctx context.Context, primaries []lnet.NID) (done int, _ error) {
 	return a.eachPeer(ctx, len(primaries), func(m *discovery.Machine, now time.Duration, k int) error {
 		if err := a.n.deletePeer(m, now, primaries[k], (*discovery.Machine).ForceDelete); !errors.Is(err, discovery.ErrNotFound) {

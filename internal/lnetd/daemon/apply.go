@@ -26,17 +26,17 @@ func (t *nodeTask) apply(ctx context.Context, steps []config.Step, wait bool) er
 	for k := 0; k < len(steps); {
 		batch := batchOf(steps[k:])
 		done, err := t.applyBatch(ctx, batch, wait)
+		for _, s := range batch[:done] {
+			t.log.Debug("configuration step applied", "step", s.String())
+		}
+		k += done
 		if err == nil {
-			for _, s := range batch {
-				t.log.Debug("configuration step applied", "step", s.String())
-			}
-			k += len(batch)
 			continue
 		}
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		t.undo(ctx, steps[:k+done])
+		t.undo(ctx, steps[:k])
 		t.engines.order(before)
 		if wrong := t.arrange(context.WithoutCancel(ctx), nids); wrong != nil {
 			t.log.Error("the order of NIs could not be restored after a failed change; peers may see another primary NID", "err", wrong)

@@ -52,10 +52,10 @@ func batchOf(steps []config.Step) []config.Step {
 	return steps[:min(len(steps), stepsAtOnce)]
 }
 
-// applyBatch applies the steps of one batch (see batchOf) together. If one of several routes cannot be
-// added, none of them is. If another step causes an error, applyBatch returns the number of steps
-// before that one, which have been applied. The argument wait is that of apply.
-func (t *nodeTask) applyBatch(ctx context.Context, batch []config.Step, wait bool) (done int, _ error) {
+// applyBatch applies the steps of one batch (see batchOf) together, and returns how many of them have
+// been applied. If a step causes an error, these are the steps before it, but none if the steps change
+// routes. The argument wait is that of apply.
+func (t *nodeTask) applyBatch(ctx context.Context, batch []config.Step, wait bool) (done int, err error) {
 	for _, s := range batch {
 		if t.failStep == nil {
 			break
@@ -66,12 +66,16 @@ func (t *nodeTask) applyBatch(ctx context.Context, batch []config.Step, wait boo
 	}
 	switch kindOf(batch[0]) {
 	case addRoute, deleteRoute:
-		return 0, t.changeRoutes(ctx, batch)
+		err = t.changeRoutes(ctx, batch)
 	case addPeer:
 		return t.addPeers(ctx, batch)
 	case deletePeer:
 		return t.deletePeers(ctx, batch)
 	default:
-		return 0, t.applyStep(ctx, batch[0], wait)
+		err = t.applyStep(ctx, batch[0], wait)
 	}
+	if err != nil {
+		return 0, err
+	}
+	return len(batch), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/lnet"
+	"github.com/lnetd/lnetd/node"
 )
 
 // Consecutive additions of routes are applied together, and so are consecutive deletions, and those of
@@ -86,5 +87,24 @@ func TestPeersChangeAllOrNone(t *testing.T) {
 	}
 	if err := apply(append(remove, remove[0])); err != nil {
 		t.Errorf("a peer that does not exist: %v", err)
+	}
+}
+
+// If the node is closed, the error says so, and blames no peer of the batch.
+func TestPeersAtAClosedNode(t *testing.T) {
+	r := startNode(t, parse(t, beforeChange)).ready(t)
+	if err := r.node.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := config.Peer{Primary: nid(t, "10.77.1.1@tcp"), Where: "line 1"}
+	old := config.Peer{Primary: p.Primary, Others: []lnet.NID{nid(t, "10.77.1.2@tcp")}}
+	for what, step := range map[string]config.Step{
+		"create": config.Change[config.Peer]{To: &p}, "change": config.Change[config.Peer]{From: &p, To: &old},
+		"delete": config.Change[config.Peer]{From: &p},
+	} {
+		var f *api.Fault
+		if err := r.node.apply(t.Context(), []config.Step{step, step}, false); !errors.Is(err, node.ErrClosed) || errors.As(err, &f) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
@@ -79,8 +80,8 @@ func (t *nodeTask) forgetPeers(ctx context.Context) error {
 			primaries = append(primaries, p.Primary)
 		}
 	}
-	for _, nid := range primaries {
-		if err := t.ForceDeletePeer(ctx, nid); err != nil && !errors.Is(err, discovery.ErrNotFound) {
+	for some := range slices.Chunk(primaries, stepsAtOnce) {
+		if _, err := t.ForceDeletePeers(ctx, some); err != nil {
 			return err
 		}
 	}

@@ -72,8 +72,12 @@ func (t *nodeTask) changePeer(ctx context.Context, c config.Change[config.Peer])
 	return peerRefused(c.To, err)
 }
 
-// peerRefused returns the fault for the peer p of the configuration, which the node rejected with err.
+// peerRefused returns the fault for the peer p of the configuration if err says that the node rejected
+// it. Other errors are not about p, for example that the node is closed. They are returned unchanged.
 func peerRefused(p *config.Peer, err error) error {
+	if _, ok := errors.AsType[*discovery.PeerError](err); !ok {
+		return err
+	}
 	f := api.Fault{
 		Text:   fmt.Sprintf("%s: the peer %s cannot be configured", p.Where, p.Primary),
 		Remedy: "make sure that each NID belongs to only one peer",
