@@ -26,8 +26,8 @@ type backend struct {
 	guests *clientsTask
 	// proxies are the drivers in other processes.
 	proxies *proxiesTask
-	// documents serializes the processing of documents, because a large document takes up to 400 MB of
-	// memory.
+	// documents serializes the processing of documents, because a large document takes up to about 500 MB
+	// of memory. A change of the node holds it within InTurn, so its holder must not call InTurn.
 	documents changes
 	// boot is the time of the host's boot, on the monotonic clock.
 	boot time.Time

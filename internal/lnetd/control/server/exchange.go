@@ -184,7 +184,8 @@ func prefersMinimal(headers http.Header) bool {
 }
 
 // readOnlySlot is the serializer for requests with a document that change nothing. They do not wait for
-// changes, but run one at a time, because documents may be large.
+// their turn among changes, but run one at a time, because documents may be large. For the same reason,
+// the backend may make them wait for another document.
 func (h *handlers) readOnlySlot(ctx context.Context, _ *endpoint.Info, do func() *api.Fault) *api.Fault {
 	select {
 	case h.reserved <- struct{}{}:
