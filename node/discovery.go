@@ -170,7 +170,8 @@ func (a *Admin) ConfigurePeers(ctx context.Context, peers []NewPeer) (done int, 
 }
 
 // eachPeer calls change with 0, 1 and so on in the discoverer's goroutine, count times or
-// until it returns an error. It returns the number of calls before that one.
+// until it returns an error. It returns the number of calls before that one. After each
+// call, it does what the discoverer does between events.
 func (a *Admin) eachPeer(
 	ctx context.Context, count int, change func(m *discovery.Machine, now time.Duration, k int) error,
 ) (done int, _ error) {
@@ -181,6 +182,7 @@ func (a *Admin) eachPeer(
 				return err
 			}
 			n.discoverer.act()
+			n.discoverer.evict() // until configured peers are counted, they take the room of strangers
 		}
 		return nil
 	})

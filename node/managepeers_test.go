@@ -54,3 +54,25 @@ func TestManyPeersAtOnce(t *testing.T) {
 	}
 	peers(149)
 }
+
+// Given a limit for peer NIs that are not configured, when many more are configured at once, then these
+// do not count against it, not even for a moment: unknown nodes may still connect.
+func TestManyPeersLeaveRoomForStrangers(t *testing.T) {
+	f := newFabric()
+	p := node.DefaultParameters()
+	p.PeerNIsMax = 100
+	n := newNode(t, node.Config{Parameters: &p})
+	f.addNI(t, n, "10.0.0.1@tcp")
+	for batch := range 20 {
+		var list []node.NewPeer
+		for k := range 200 {
+			list = append(list, node.NewPeer{Primary: parseNID(t, fmt.Sprintf("10.1.%d.%d@tcp", batch, 1+k))})
+		}
+		if _, err := n.Admin().ConfigurePeers(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		if i := n.Admin().PeerNIs(); i.Count-i.Named > i.Max {
+			t.Errorf("%d of %d peer NIs count against the limit of %d", i.Count-i.Named, i.Count, i.Max)
+		}
+	}
+}
