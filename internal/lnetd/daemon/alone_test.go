@@ -5,7 +5,9 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/lnetd/lnetd/internal/lnetd/config"
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 )
 
@@ -35,4 +37,21 @@ func TestOneDocumentAtATime(t *testing.T) {
 			t.Errorf("%v, %d begun", err, begun)
 		}
 	})
+}
+
+// While the steps of a small document are applied, queries with documents are answered.
+func TestQueriesWhileStepsAreApplied(t *testing.T) {
+	r := startNode(t, parse(t, "lnetd: {networks: 'tcp(eth0)'}\n")).ready(t)
+	asked := 0
+	r.node.failStep = func(config.Step) error {
+		asked++
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, _, err := r.Described(ctx, api.Document{Name: "query.yaml", Text: "net: [{net type: tcp}]\n"})
+		return err
+	}
+	change := api.ConfigurationChange{Document: api.Document{Name: "change.yaml", Text: "global: {numa_range: 3}\n"}, Mode: api.ModeAdd}
+	if _, err := r.ChangeConfiguration(t.Context(), change); err != nil || asked == 0 {
+		t.Errorf("%v, after %d steps", err, asked)
+	}
 }

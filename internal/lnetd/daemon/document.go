@@ -70,20 +70,28 @@ func (b *backend) changeConfiguration(ctx context.Context, r api.ConfigurationCh
 		return api.ConfigurationChanged{}, err
 	}
 	var done api.ConfigurationChanged
-	if busy := b.alone(ctx, &r.Document, func() { done, err = b.applyDocument(ctx, &have, &r) }); busy != nil {
+	var p plan
+	var steps []config.Step
+	large := len(r.Text) >= collectFrom
+	busy := b.alone(ctx, &r.Document, func() {
+		done, p, steps, err = b.planned(ctx, &have, &r)
+		if err == nil && large { // the steps need much memory, too
+			err = b.applyPlan(ctx, &r, p, steps, &done)
+		}
+	})
+	if busy != nil {
 		return done, busy
+	}
+	if err == nil && !large { // other documents need not wait for the steps
+		err = b.applyPlan(ctx, &r, p, steps, &done)
 	}
 	return done, err
 }
 
-// applyDocument applies the document of r to the node, which is in state have.
-func (b *backend) applyDocument(ctx context.Context, have *config.State, r *api.ConfigurationChange) (api.ConfigurationChanged, error) {
-	done, p, steps, err := b.planned(ctx, have, r)
-	if err != nil {
-		return done, err
-	}
+// applyPlan applies the steps of the plan p for the document of r, and completes done.
+func (b *backend) applyPlan(ctx context.Context, r *api.ConfigurationChange, p plan, steps []config.Step, done *api.ConfigurationChanged) (err error) {
 	if err := b.node.apply(ctx, steps, r.Wait); err != nil {
-		return api.ConfigurationChanged{}, err
+		return err
 	}
 	if r.Mode == api.ModeReplace {
 		b.node.pending = nil
@@ -104,7 +112,7 @@ func (b *backend) applyDocument(ctx context.Context, have *config.State, r *api.
 	if !r.Minimal {
 		done.After, err = b.Configuration(ctx)
 	}
-	return done, err
+	return err
 }
 
 // tryDocument returns what the document of a dry run would change. It blocks other changes of the
