@@ -17,6 +17,20 @@ var update = flag.Bool("update", false, "write docs/performance and its page ane
 // committed is the directory with results and the pictures of them, beside the page that has their tables.
 const committed = "../../../../docs/performance"
 
+// readFile reads a file with results.
+func readFile(t *testing.T, path string) *Results {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // The pictures in docs/performance are those of the results beside them.
 func TestCommittedPictures(t *testing.T) {
 	files, err := filepath.Glob(committed + "/*.json")
@@ -24,14 +38,7 @@ func TestCommittedPictures(t *testing.T) {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Read(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := readFile(t, file)
 		name := strings.TrimSuffix(file, ".json")
 		for path, write := range map[string]func(io.Writer) error{name + ".svg": r.WriteFigures, name + "-latency.svg": r.WriteLatencies} {
 			var b bytes.Buffer
@@ -60,16 +67,8 @@ func TestCommittedTables(t *testing.T) {
 	}
 	text := string(old)
 	for _, name := range []string{"compare.json", "hosted.json"} {
-		file, err := os.ReadFile(filepath.Join(committed, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Read(bytes.NewReader(file))
-		if err != nil {
-			t.Fatal(err)
-		}
 		var table strings.Builder
-		if err := r.WriteTable(&table); err != nil {
+		if err := readFile(t, filepath.Join(committed, name)).WriteTable(&table); err != nil {
 			t.Fatal(err)
 		}
 		begin, end := "<!-- "+name+": written by make pictures -->\n", "<!-- end of "+name+" -->\n"
