@@ -13,4 +13,6 @@
 //	<!-- not run: REASON -->       the next block cannot be run in a test
 //
 // Blocks of commands are indented, or fenced with the language sh. Parse does no I/O.
+//
+// Parts of a page may be generated, such as tables; WithParts replaces them.
 package pages

@@ -25,6 +25,7 @@ import (
 	"github.com/lnetd/lnetd/internal/lnetd/control/api"
 	"github.com/lnetd/lnetd/internal/lnetd/control/endpoint"
 	"github.com/lnetd/lnetd/internal/lnetd/control/server"
+	"github.com/lnetd/lnetd/internal/testing/pages"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of the pages")
@@ -46,15 +47,9 @@ func checkPage(t *testing.T, page string, parts map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := string(got)
-	for name, text := range parts {
-		begin, end := "<!-- "+name+": written by make control-page -->\n", "<!-- end of "+name+" -->\n"
-		before, rest, found := strings.Cut(want, begin)
-		_, after, closed := strings.Cut(rest, end)
-		if !found || !closed {
-			t.Fatalf("docs/%s has no place for the %s", page, name)
-		}
-		want = before + begin + text + end + after
+	want, err := pages.WithParts(string(got), "control-page", parts)
+	if err != nil {
+		t.Fatalf("docs/%s: %v", page, err)
 	}
 	switch {
 	case want == string(got):

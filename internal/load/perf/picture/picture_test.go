@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lnetd/lnetd/internal/testing/pages"
 )
 
 var update = flag.Bool("update", false, "write docs/performance and its page anew")
@@ -65,19 +67,17 @@ func TestCommittedTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(old)
+	tables := map[string]string{}
 	for _, name := range []string{"compare.json", "hosted.json"} {
 		var table strings.Builder
 		if err := readFile(t, filepath.Join(committed, name)).WriteTable(&table); err != nil {
 			t.Fatal(err)
 		}
-		begin, end := "<!-- "+name+": written by make pictures -->\n", "<!-- end of "+name+" -->\n"
-		before, rest, found := strings.Cut(text, begin)
-		_, after, closed := strings.Cut(rest, end)
-		if !found || !closed {
-			t.Fatalf("%s has no place for the table of %s", page, name)
-		}
-		text = before + begin + "\n" + table.String() + "\n" + end + after
+		tables[name] = "\n" + table.String() + "\n"
+	}
+	text, err := pages.WithParts(string(old), "pictures", tables)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if *update {
 		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
